@@ -1,0 +1,18 @@
+"""recollect: can this sequence mixer learn to recall, and how hard is it to train to do so?
+
+The public names; each is imported when first used, so that `import recollect` costs nothing.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {"mixer": "recollect.mixers.foreign", "RunSpec": "recollect.spec", "run": "recollect.api", "Results": "recollect.api"}
+__all__ = ["Results", "RunSpec", "__version__", "mixer", "run"]  # noqa: F822 (resolved by __getattr__)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'recollect' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

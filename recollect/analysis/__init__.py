@@ -1,0 +1,29 @@
+"""Rows in, tables out: pure functions of results, with no torch, no plotting and no files."""
+
+from recollect.analysis.cells import Cell as Cell
+from recollect.analysis.cells import Rate as Rate
+from recollect.analysis.cells import group_cells as group_cells
+from recollect.analysis.curves import solve_step as solve_step
+from recollect.analysis.curves import steps_to_solve as steps_to_solve
+from recollect.analysis.curves import thin as thin
+from recollect.analysis.seeds import SeedSpread as SeedSpread
+from recollect.analysis.seeds import seed_spread as seed_spread
+from recollect.analysis.sentences import cautions as cautions
+from recollect.analysis.sentences import decades_text as decades_text
+from recollect.analysis.sentences import sentence as sentence
+from recollect.analysis.settings import Fact as Fact
+from recollect.analysis.settings import describe as describe
+from recollect.analysis.settings import flatten as flatten
+from recollect.analysis.summary import CellSummary as CellSummary
+from recollect.analysis.summary import count_statuses as count_statuses
+from recollect.analysis.summary import summarise as summarise
+from recollect.analysis.windows import SEARCH_RANGE as SEARCH_RANGE
+from recollect.analysis.windows import TAU as TAU
+from recollect.analysis.windows import ZOOLOGY_RATES as ZOOLOGY_RATES
+from recollect.analysis.windows import Window as Window
+from recollect.analysis.windows import find_window as find_window
+from recollect.analysis.windows import grid_luck as grid_luck
+from recollect.analysis.wording import count_text as count_text
+from recollect.analysis.wording import counts_text as counts_text
+from recollect.analysis.wording import rate_text as rate_text
+from recollect.analysis.wording import score_text as score_text

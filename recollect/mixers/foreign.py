@@ -1,0 +1,137 @@
+"""Mixers from outside: any plain nn.Module that maps (B, L, D) -> (B, L, D) becomes one that carries a population.
+
+    @recollect.mixer("mine")
+    class Mine(nn.Module):
+        def __init__(self, width: int, heads: int = 4): ...     # `width`, and `length` if it asks for it; the rest are options
+        def forward(self, x): ...                               # (B, L, D) -> (B, L, D), causal
+
+Its parameters and buffers are stacked along P; the forward pass calls the module once per member with that member's slices.
+The digest of the defining file is part of the options, so a changed mixer is another run and never meets stale results.
+"""
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import create_model
+from torch import Generator, Tensor, nn
+from torch.func import functional_call
+
+from recollect.errors import SpecError
+from recollect.mixers.base import Mixer, Site
+from recollect.nn import stacked_tensors
+from recollect.spec.base import shorten
+from recollect.spec.mixer import MIXERS, MixerSpec
+
+FOREIGN: dict[str, type[nn.Module]] = {}
+_OPTION_TYPES = (bool, int, float, str)
+
+
+class ForeignSpec(MixerSpec):
+    """Base of the options made from a foreign module's signature."""
+
+    summary: ClassVar[str] = "plugin"
+    source: str
+
+
+def mixer(name: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
+    """Class decorator: register a plain module under `name`."""
+
+    def register(module: type[nn.Module]) -> type[nn.Module]:
+        if name in MIXERS and name not in FOREIGN:
+            raise SpecError(f"mixer {shorten(name)}: the name of a built-in mixer; choose another one")
+        MIXERS[name] = _options(name, module)
+        FOREIGN[name] = module
+        return module
+
+    return register
+
+
+def _options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
+    if not name.isidentifier():
+        raise SpecError(f"mixer {shorten(name)}: must be a plain name of letters, digits and _; for example my_mixer")
+    digest = _digest(module)
+    fields: dict[str, Any] = {"name": (Literal[name], name), "source": (Literal[digest], digest)}
+    parameters = list(inspect.signature(module).parameters.values())
+    if not any(parameter.name == "width" for parameter in parameters):
+        raise SpecError(f"mixer {name}: {module.__name__}.__init__ must take `width`; for example def __init__(self, width)")
+    for parameter in parameters:
+        if parameter.name in ("width", "length"):
+            continue
+        default = parameter.default
+        if type(default) not in _OPTION_TYPES:
+            raise SpecError(f"mixer {name}: option {parameter.name} needs a default that is a number, true/false or a text")
+        fields[parameter.name] = (type(default), default)
+    return create_model(f"{name}_options", __base__=ForeignSpec, **fields)
+
+
+def _digest(module: type[nn.Module]) -> str:
+    """Of the whole file the module is defined in: helpers beside it change the mixer too."""
+    try:
+        text = inspect.getsource(sys.modules[module.__module__])
+    except (OSError, TypeError, KeyError):
+        text = module.__qualname__  # typed at a prompt: there is no text to look at
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class ForeignMixer(Mixer):
+    """P copies of a plain module behind the population contract."""
+
+    def __init__(self, spec: MixerSpec, site: Site):
+        super().__init__()
+        self.spec, self.site = spec, site
+        template = self._construct(seed=0)
+        self._template = (template,)  # in a tuple, so that its tensors are not registered a second time
+        for name, value in _tensors(template).items():
+            stacked = torch.empty(site.population, *value.shape, dtype=value.dtype)
+            if isinstance(value, nn.Parameter):
+                self.register_parameter(_flat(name), nn.Parameter(stacked))
+            else:
+                self.register_buffer(_flat(name), stacked)
+
+    def _construct(self, seed: int) -> nn.Module:
+        module = FOREIGN[self.spec.name]
+        options = self.spec.model_dump(exclude={"name", "source"})
+        wanted = {"width": self.site.width, "length": self.site.length}
+        given = {name: value for name, value in wanted.items() if name in inspect.signature(module).parameters}
+        # A plain module draws from the global generator; lend it one that starts from the member's seed, and put it back.
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.manual_seed(seed)
+            return module(**given, **options)
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        seed = int(torch.randint(2**62, (), generator=generator))
+        return {_flat(name): value.detach() for name, value in _tensors(self._construct(seed)).items()}
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        # unbind, not indexing: its backward writes each gradient once instead of P full-sized tensors.
+        slices = {name: value.unbind() for name, value in stacked_tensors(self).items()}
+        names = [(name, _flat(name)) for name in _tensors(self._template[0])]
+        outputs = []
+        for p, x_BLD in enumerate(x_PBLD.unbind()):
+            y_BLD = functional_call(self._template[0], {name: slices[flat][p] for name, flat in names}, (x_BLD,))
+            if not isinstance(y_BLD, Tensor) or y_BLD.shape != x_BLD.shape:
+                got = tuple(y_BLD.shape) if isinstance(y_BLD, Tensor) else type(y_BLD).__name__
+                raise SpecError(
+                    f"mixer {self.spec.name}: forward gave {got} for an input of {tuple(x_BLD.shape)}; it must keep the shape"
+                )
+            outputs.append(y_BLD)
+        return torch.stack(outputs)
+
+    def state_size(self) -> None:
+        return None
+
+    def operations_per_token(self) -> int:
+        return sum(value[0].numel() for value in self.parameters())  # each weight is used about once per token
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+def _flat(name: str) -> str:
+    """A dotted name as one that a module may register."""
+    return name.replace(".", "/")

@@ -1,0 +1,123 @@
+"""The model around any mixer: embedding + positions + pre-norm blocks + tied head, for P members at once.
+
+Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary.
+Only labelled positions are read: after the last mixer nothing looks at other positions, so the last MLP, the last norm and the
+head (about 80 % of a small model) work on K positions instead of L. The loss is the same.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from recollect import mixers
+from recollect.nn import Embedding, Layer, LayerNorm, Linear, RMSNorm, normal
+from recollect.spec import ModelSpec
+from recollect.tasks.base import IGNORE, Batch
+
+POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at the start
+
+
+class MLP(nn.Module):
+    """Two linear layers around an exact GELU."""
+
+    def __init__(self, population: int, width: int, hidden: int, depth: int):
+        super().__init__()
+        self.up = Linear(population, width, hidden, init=normal(0.02))
+        self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+
+class Block(nn.Module):
+    """x += mixer(norm(x)), then x += mlp(norm(x)); the second half is left out, or is the norm alone, if the spec says so."""
+
+    def __init__(self, spec: ModelSpec, site: mixers.Site):
+        super().__init__()
+        norm = LayerNorm if spec.norm == "layer" else RMSNorm
+        population, width = site.population, site.width
+        self.norm_mixer = norm(population, width)
+        self.mixer = mixers.build(spec.mixer, site)
+        self.norm_mlp = None if spec.block == "mixer" else norm(population, width)
+        self.mlp = MLP(population, width, spec.mlp_ratio * width, site.depth) if spec.block == "mixer+mlp" else None
+
+    def mix(self, x_PBLD: Tensor) -> Tensor:
+        return x_PBLD + self.mixer(self.norm_mixer(x_PBLD))
+
+    def transform(self, x: Tensor) -> Tensor:
+        """The half that treats every position alone."""
+        if self.norm_mlp is None:
+            return x
+        normed = self.norm_mlp(x)
+        return x + (normed if self.mlp is None else self.mlp(normed))
+
+
+class LearnedPositions(Layer):
+    def __init__(self, population: int, length: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(population, length, width))
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        return {"weight": normal(POSITION_STD)(tuple(self.weight.shape[1:]), generator)}
+
+    def forward(self, length: int) -> Tensor:
+        return self.weight[:, None, :length]
+
+
+class SinusoidalPositions(nn.Module):
+    """Fixed sines and cosines of geometrically spaced wavelengths, scaled to POSITION_STD."""
+
+    def __init__(self, length: int, width: int):
+        super().__init__()
+        angle = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
+        table = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]
+        self.register_buffer("table", table * (POSITION_STD * math.sqrt(2)), persistent=False)
+
+    def forward(self, length: int) -> Tensor:
+        return self.get_buffer("table")[:length]
+
+
+class Model(nn.Module):
+    """P members of one architecture."""
+
+    def __init__(self, spec: ModelSpec, population: int, vocabulary: int, length: int):
+        super().__init__()
+        site = mixers.Site(population, spec.width, length, spec.depth, spec.positions)
+        self.population = population
+        self.embedding = Embedding(population, vocabulary, spec.width)
+        self.positions: nn.Module | None = None
+        if spec.positions == "learned":
+            self.positions = LearnedPositions(population, length, spec.width)
+        elif spec.positions == "sinusoidal":
+            self.positions = SinusoidalPositions(length, spec.width)
+        self.blocks = nn.ModuleList(Block(spec, site) for _ in range(spec.depth))
+        self.norm = LayerNorm(population, spec.width)
+
+    def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
+        """Logits at the labelled positions, (P, B * K, V)."""
+        x = self.embedding(tokens_BL)
+        if self.positions is not None:
+            x = x + self.positions(tokens_BL.shape[1])
+        *early, last = self.blocks
+        for block in early:
+            x = block.transform(block.mix(x))  # type: ignore[operator]
+        x_PBLD = last.mix(x)  # type: ignore[operator]
+        index = where_BK[None, :, :, None].expand(self.population, -1, -1, x_PBLD.shape[-1])
+        x_PBKD = last.transform(x_PBLD.gather(2, index))  # type: ignore[operator]
+        return self.embedding.logits(self.norm(x_PBKD).flatten(1, 2))
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Each member's summed cross-entropy over its labels, (P,), and the logits it came from."""
+        logits_PMV = self(batch.tokens_BL, batch.where_BK)
+        labels_PM = batch.labels_BK.flatten().expand(self.population, -1)
+        loss_PM = F.cross_entropy(logits_PMV.flatten(0, 1), labels_PM.flatten(), ignore_index=IGNORE, reduction="none")
+        return loss_PM.view(self.population, -1).sum(1), logits_PMV
+
+    def parameters_per_member(self) -> int:
+        return sum(parameter[0].numel() for parameter in self.parameters())
+
+    def state_size(self) -> int | None:
+        """Floats a step-by-step decoder keeps per layer and sequence."""
+        return self.blocks[0].mixer.state_size()  # type: ignore[operator, union-attr]

@@ -1,0 +1,1 @@
+"""The numerics under the mixers: a plain reference for each operation and, beside it, the kernel that must equal it."""

@@ -1,0 +1,111 @@
+"""The selective scan of S6 (Gu and Dao 2023, eq. 2 with the Euler input of the official code), plain PyTorch, sequential in time.
+
+    h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t
+
+Shapes: P population, B batch, L length, E channels, N state, T steps of one chunk, K chunks.
+
+The backward is written out: g_t = dy_t C_t + a_{t+1} g_{t+1} is the gradient of the state, everything else follows from it.
+Autograd over a Python loop would copy a full-length tensor at every step. Only the states at chunk borders are kept; those
+inside a chunk are computed again, so memory is L/T + T states instead of L. Rows are independent, and a CPU takes a few at a time.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 16  # about sqrt(L) at the lengths of the study, which makes L/T + T smallest
+# Floats of one chunk and member that stay in a core's cache: 5x faster than the whole batch at width 64, length 64 (docs/log.md).
+# It must not depend on P, else the order of the sums over rows, and so the bits of dA, would depend on the company.
+CACHE_FLOATS = 2**18
+
+
+def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor) -> Tensor:
+    """y_PBLE of the recurrence above, differentiable in all five arguments. `a` must be negative for a stable memory."""
+    return _Scan.apply(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
+
+
+class _Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        population, batch, length, channels = u.shape
+        y_PBLE = torch.empty_like(u)
+        borders_KPBEN = u.new_empty(-(-length // CHUNK), population, batch, channels, a.shape[-1])
+        for rows in _row_blocks(u, a):
+            _forward_rows(u[:, rows], delta[:, rows], a, b[:, rows], c[:, rows], y_PBLE[:, rows], borders_KPBEN[:, :, rows])
+        ctx.save_for_backward(u, delta, a, b, c, borders_KPBEN)
+        return y_PBLE
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        u, delta, a, b, c, borders = ctx.saved_tensors
+        du, ddelta, db, dc = (torch.empty_like(x) for x in (u, delta, b, c))
+        da = torch.zeros_like(a)
+        for rows in _row_blocks(u, a):
+            inputs = [x[:, rows] for x in (grads[0], u, delta, b, c)]
+            outputs = [x[:, rows] for x in (du, ddelta, db, dc)]
+            _backward_rows(*inputs, a, borders[:, :, rows], *outputs, da)
+        return du, ddelta, da, db, dc
+
+
+def _row_blocks(u_PBLE: Tensor, a_PEN: Tensor) -> list[slice]:
+    batch = u_PBLE.shape[1]
+    size = max(1, CACHE_FLOATS // (CHUNK * a_PEN[0].numel())) if u_PBLE.device.type == "cpu" else batch
+    return [slice(start, start + size) for start in range(0, batch, size)]
+
+
+def _decays_and_inputs(u_PBTE: Tensor, delta_PBTE: Tensor, a_PEN: Tensor, b_PBTN: Tensor) -> tuple[Tensor, Tensor]:
+    decay_PBTEN = (delta_PBTE[..., None] * a_PEN[:, None, None]).exp_()
+    input_PBTEN = (delta_PBTE * u_PBTE)[..., None] * b_PBTN[..., None, :]
+    return decay_PBTEN, input_PBTEN
+
+
+def _states(h_PBEN: Tensor, decay_PBTEN: Tensor, input_PBTEN: Tensor) -> Tensor:
+    """All states of a chunk, written over its inputs."""
+    for t in range(input_PBTEN.shape[2]):
+        h_PBEN = input_PBTEN[:, :, t].addcmul_(decay_PBTEN[:, :, t], h_PBEN)
+    return input_PBTEN
+
+
+def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor, y_PBLE: Tensor, borders_KPBEN: Tensor) -> None:
+    h_PBEN = torch.zeros_like(borders_KPBEN[0])
+    for k, border_PBEN in enumerate(borders_KPBEN):
+        part = slice(k * CHUNK, (k + 1) * CHUNK)
+        border_PBEN.copy_(h_PBEN)
+        decays, inputs = _decays_and_inputs(u[:, :, part], delta[:, :, part], a_PEN, b[:, :, part])
+        states_PBTEN = _states(h_PBEN, decays, inputs)
+        y_PBLE[:, :, part] = _over_states(states_PBTEN, c[:, :, part])
+        h_PBEN = states_PBTEN[:, :, -1]
+
+
+def _backward_rows(
+    dy: Tensor, u: Tensor, delta: Tensor, b: Tensor, c: Tensor, a_PEN: Tensor, borders_KPBEN: Tensor,
+    du: Tensor, ddelta: Tensor, db: Tensor, dc: Tensor, da_PEN: Tensor,
+) -> None:  # fmt: skip
+    g_PBEN = torch.zeros_like(borders_KPBEN[0])  # a_{t+1} g_{t+1}, carried backwards in time
+    for k in reversed(range(len(borders_KPBEN))):
+        part = slice(k * CHUNK, (k + 1) * CHUNK)
+        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in (dy, u, delta, b, c))
+        decays, inputs = _decays_and_inputs(u_PBTE, delta_PBTE, a_PEN, b_PBTN)
+        states = _states(borders_KPBEN[k], decays, inputs)
+        dc[:, :, part] = _over_channels(states, dy_PBTE)
+        g_PBTEN = dy_PBTE[..., None] * c_PBTN[..., None, :]
+        for t in reversed(range(g_PBTEN.shape[2])):
+            g_PBEN = g_PBTEN[:, :, t].add_(g_PBEN) * decays[:, :, t]
+        db[:, :, part] = _over_channels(g_PBTEN, delta_PBTE * u_PBTE)
+        gb_PBTE = _over_states(g_PBTEN, b_PBTN)
+        du[:, :, part] = gb_PBTE * delta_PBTE
+        # The gradient of delta_t A: decay * g * previous state.
+        dlog_PBTEN = decays.mul_(g_PBTEN)
+        dlog_PBTEN[:, :, 1:].mul_(states[:, :, :-1])
+        dlog_PBTEN[:, :, 0].mul_(borders_KPBEN[k])
+        ddelta[:, :, part] = gb_PBTE * u_PBTE + (dlog_PBTEN * a_PEN[:, None, None]).sum(-1)
+        da_PEN += dlog_PBTEN.mul_(delta_PBTE[..., None]).sum((1, 2))
+
+
+def _over_states(x_PBTEN: Tensor, weight_PBTN: Tensor) -> Tensor:
+    return (x_PBTEN @ weight_PBTN[..., None]).squeeze(-1)
+
+
+def _over_channels(x_PBTEN: Tensor, weight_PBTE: Tensor) -> Tensor:
+    return (weight_PBTE[..., None, :] @ x_PBTEN).squeeze(-2)

@@ -1,0 +1,125 @@
+"""How many runs train together, and what that costs: memory counted without computing, speed measured on this very device.
+
+A population is not always faster than a loop (on a CPU a large one falls out of the caches), so its size is measured, not assumed.
+"""
+
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from recollect.model import Model
+from recollect.population import ROW_MULTIPLE, Population
+from recollect.spec import RunSpec
+from recollect.tasks.base import Task
+
+MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
+WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
+PROBE_SHARE = 0.02  # of the estimated work may go into measuring
+FLOAT = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one member of a population needs."""
+
+    parameters: int
+    memory_bytes: int
+
+
+def cost(run: RunSpec) -> Cost:
+    """Counted on torch's meta device, which knows shapes and computes nothing: exact for every mixer, plugins included."""
+    task, train = run.task, run.train
+    with torch.device("meta"):
+        model = Model(run.model, 1, task.label_vocabulary, task.longest)
+        tokens = torch.zeros(train.batch, task.train_length, dtype=torch.int64)
+        where = torch.zeros(train.batch, task.labels_per_row, dtype=torch.int64)
+    kept: dict[int, int] = {}
+
+    def count(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage._cdata] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(count, lambda tensor: tensor):
+        logits = model(tokens, where)
+    parameters = model.parameters_per_member()
+    # Weights, gradients, two moments and the update; the loss keeps the logits, their log-softmax and its gradient.
+    memory = sum(kept.values()) + 5 * FLOAT * parameters + 3 * FLOAT * logits.numel()
+    return Cost(parameters, memory)
+
+
+def use_threads(run: RunSpec, available: int) -> int:
+    """Set the number of CPU threads for a run's shape: a power of two whose shares of a batch are whole blocks.
+
+    Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help.
+    """
+    threads = 1
+    while 2 * threads <= available and run.train.batch % (ROW_MULTIPLE * 2 * threads) == 0:
+        threads *= 2
+    torch.set_num_threads(threads)
+    return threads
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that could be used now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def seconds_per_step(members: Sequence[RunSpec], task: Task, device: torch.device, repeats: int = 2) -> float:
+    """One optimiser step of these members together, measured after a first one that warms up."""
+    population = Population(members, task, device)
+    repeats = max(1, min(repeats, members[0].train.steps - 1))
+    start = 0.0
+    for repeat in range(1 + repeats):
+        if repeat == 1:
+            _wait(device)
+            start = time.perf_counter()
+        population.step = 0  # the first step again: its data and its rate are there in the shortest run
+        population.train_step(task.batch("train", 0))
+    _wait(device)
+    return (time.perf_counter() - start) / repeats
+
+
+def pack_size(runs: Sequence[RunSpec], task: Task, device: torch.device) -> int:
+    """The number of these same-shaped runs that should train together."""
+    fits = max(1, int(MEMORY_SHARE * free_memory(device) / cost(runs[0]).memory_bytes))
+    if device.type != "cpu":
+        return min(fits, len(runs))
+    best, fastest, spent = min(2, len(runs)), math.inf, 0.0
+    for size in _doubling(min(fits, len(runs))):
+        start = time.perf_counter()
+        per_run = seconds_per_step(runs[:size], task, device) / size
+        spent += time.perf_counter() - start
+        if fastest / per_run < WORTHWHILE:
+            break
+        best, fastest = size, per_run
+        if spent > PROBE_SHARE * per_run * len(runs) * runs[0].train.steps:
+            break
+    return best
+
+
+def _doubling(limit: int) -> Iterator[int]:
+    size = 2
+    while size < limit:
+        yield size
+        size *= 2
+    yield max(1, limit)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

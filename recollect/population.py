@@ -1,0 +1,243 @@
+"""P same-shaped runs as one state: weights, AdamW with a rate per member, divergence, evaluation, compaction.
+
+Shapes: P members of the tensors (on a CPU at least two, see `_padded`), S steps.
+Nothing between two evaluations waits for the device: rates come from a table on the device, losses and the first bad step are
+accumulated there. No operation reduces over P, so a member's numbers do not depend on its neighbours.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.model import Model
+from recollect.nn import initialise
+from recollect.rows import Evaluation
+from recollect.spec import RunSpec
+from recollect.tasks.base import IGNORE, Batch, Task
+
+ROW_MULTIPLE = 32  # floats that a CPU kernel treats at once: two vectors of 16
+
+# By default MKL's sums depend on how their operands are aligned in memory, which depends on a member's place in the stack. Read
+# by MKL at its first product; measured to cost nothing (docs/log.md).
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+
+@dataclass(frozen=True)
+class PopulationState:
+    """Everything that training needs to go on, as data; the first axis of every tensor is the member."""
+
+    run_ids: tuple[str, ...]
+    step: int
+    steps_since_evaluation: int
+    tensors: dict[str, Tensor]
+
+    def select(self, run_ids: Sequence[str]) -> "PopulationState":
+        """The same state for some of its members."""
+        index = torch.tensor([self.run_ids.index(run_id) for run_id in run_ids])
+        tensors = {name: value.index_select(0, index.to(value.device)) for name, value in self.tensors.items()}
+        return PopulationState(tuple(run_ids), self.step, self.steps_since_evaluation, tensors)
+
+
+class Population:
+    """Members train in lock step from step 0; each ends in its own way and leaves at a compaction."""
+
+    def __init__(self, members: Sequence[RunSpec], task: Task, device: torch.device):
+        if len({run.shape_id for run in members}) != 1:
+            raise ValueError("the members of a population must have one shape")
+        self.task, self.device = task, device
+        self.step = 0
+        self._steps_since_evaluation = 0
+        self._build(list(members))
+        initialise(self.model, [run.seed for run in self._padded])
+        self._start_moments()
+
+    def _build(self, members: list[RunSpec]) -> None:
+        self.members = members
+        # A CPU multiplies a stack of one by another algorithm than a stack of many: a lonely member gets a twin, so that
+        # its numbers are those it has in company.
+        self._padded = members * 2 if len(members) == 1 and self.device.type == "cpu" else members
+        spec = members[0]
+        self.model = Model(spec.model, len(self._padded), self.task.vocabulary, self.task.length).to(self.device)
+        self._rates_SP = _rates(self._padded).to(self.device)
+        self._weight_decay_P = self._per_member([run.train.weight_decay for run in self._padded])
+        clips = [run.train.clip or math.inf for run in self._padded]
+        self._clip_P = self._per_member(clips) if min(clips) < math.inf else None
+
+    def _per_member(self, values: list[float]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=self.device)
+
+    def _start_moments(self) -> None:
+        population = len(self._padded)
+        self._first = [torch.zeros_like(parameter) for parameter in self.model.parameters()]
+        self._second = [torch.zeros_like(parameter) for parameter in self.model.parameters()]
+        self._loss_sum_P = torch.zeros(population, device=self.device)
+        self._diverged_P = torch.zeros(population, dtype=torch.int64, device=self.device)
+
+    # ---- training ----
+
+    def train_step(self, batch: Batch) -> None:
+        """One optimiser step of every member on the same rows."""
+        loss_P, _ = self.model.loss(self._aligned(batch))
+        loss_P = loss_P / (batch.labels_BK != IGNORE).sum().clamp(min=1)
+        # The sum, not the mean: each member gets exactly the gradient of its own loss.
+        loss_P.sum().backward()
+        self._adamw()
+        self.step += 1
+        self._steps_since_evaluation += 1
+        with torch.no_grad():
+            self._loss_sum_P += loss_P
+            new = (self._diverged_P == 0) & ~loss_P.isfinite()
+            self._diverged_P.masked_fill_(new, self.step)
+
+    def _aligned(self, batch: Batch) -> Batch:
+        """On a CPU rows are padded to a multiple of ROW_MULTIPLE per thread; the padding has no labels and changes nothing.
+
+        A CPU computes the last few elements of a thread's share by another code than the rest, with other last bits. With
+        whole blocks in every member's share there are no last few, wherever the members' borders fall.
+        """
+        missing = -batch.rows % (ROW_MULTIPLE * torch.get_num_threads()) if self.device.type == "cpu" else 0
+        if not missing:
+            return batch
+        tokens_BL, where_BK, labels_BK = batch.tokens_BL, batch.where_BK, batch.labels_BK
+        return Batch(
+            torch.cat((tokens_BL, tokens_BL[:1].expand(missing, -1))),
+            torch.cat((where_BK, where_BK[:1].expand(missing, -1))),
+            torch.cat((labels_BK, labels_BK.new_full((missing, labels_BK.shape[1]), IGNORE))),
+            torch.cat((batch.scored_BK, batch.scored_BK.new_zeros(missing, labels_BK.shape[1]))),
+        )
+
+    @torch.no_grad()
+    def _adamw(self) -> None:
+        train = self.members[0].train
+        rate_P = self._rates_SP[self.step]
+        keep_P = 1 - rate_P * self._weight_decay_P
+        step_P = rate_P / (1 - train.beta1 ** (self.step + 1))
+        root = math.sqrt(1 - train.beta2 ** (self.step + 1))
+        parameters = list(self.model.parameters())
+        shrink_P = self._clip_factor(parameters)
+        for parameter, first, second in zip(parameters, self._first, self._second, strict=True):
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            if shrink_P is not None:
+                gradient = gradient * _like(shrink_P, gradient)
+            first.lerp_(gradient, 1 - train.beta1)
+            second.mul_(train.beta2).addcmul_(gradient, gradient, value=1 - train.beta2)
+            parameter.mul_(_like(keep_P, parameter))
+            update = first / second.sqrt().div_(root).add_(train.eps)
+            parameter.sub_(update.mul_(_like(step_P, parameter)))
+            parameter.grad = None
+
+    def _clip_factor(self, parameters: list[torch.nn.Parameter]) -> Tensor | None:
+        """What each member's gradient is multiplied with so that its norm over all tensors stays below its limit."""
+        if self._clip_P is None:
+            return None
+        squares = [parameter.grad.square().flatten(1).sum(1) for parameter in parameters if parameter.grad is not None]
+        norm_P = torch.stack(squares).sum(0).sqrt()
+        return (self._clip_P / (norm_P + 1e-6)).clamp(max=1)
+
+    # ---- looking ----
+
+    @torch.no_grad()
+    def evaluate(self) -> list[Evaluation]:
+        """One evaluation per member, in member order; the only place that waits for the device."""
+        sums = torch.stack([self._sums(split) for split in self.task.test_splits]).cpu()  # (splits, 6, P)
+        mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
+        self._loss_sum_P.zero_()
+        self._steps_since_evaluation = 0
+        return [self._evaluation(sums[:, :, p], float(mean_loss_P[p])) for p in range(len(self.members))]
+
+    def _sums(self, split: str) -> Tensor:
+        """(6, P): summed loss, labels, right answers, scored labels, rows all right, rows."""
+        population = len(self._padded)
+        total = torch.zeros(6, population, dtype=torch.float64, device=self.device)
+        for piece in range(self.task.pieces(split)):
+            batch = self.task.batch(split, piece)
+            loss_P, logits_PMV = self.model.loss(self._aligned(batch))
+            slots = batch.labels_BK.numel()
+            right_PBK = logits_PMV.argmax(-1)[:, :slots].view(population, *batch.labels_BK.shape) == batch.labels_BK
+            total[0] += loss_P
+            total[1] += (batch.labels_BK != IGNORE).sum()
+            total[2] += (right_PBK & batch.scored_BK).sum((1, 2))
+            total[3] += batch.scored_BK.sum()
+            total[4] += (right_PBK | ~batch.scored_BK).all(2).sum(1)
+            total[5] += batch.rows
+        return total
+
+    def _evaluation(self, sums_S6: Tensor, train_loss: float) -> Evaluation:
+        def numbers(sums: list[float]) -> dict[str, float]:
+            loss, labels, right, scored, exact, rows = sums
+            return {"test_loss": loss / labels, "accuracy": right / scored, "exact": exact / rows}
+
+        slices = {split: numbers(sums_S6[i].tolist()) for i, split in enumerate(self.task.test_splits)}
+        overall = numbers(sums_S6.sum(0).tolist())
+        return Evaluation(self.step, train_loss, **overall, slices=slices if len(slices) > 1 else {})
+
+    def diverged(self) -> list[int]:
+        """For each member the first step whose loss was not finite, or 0."""
+        return self._diverged_P[: len(self.members)].tolist()
+
+    # ---- changing shape, stopping and going on ----
+
+    def state(self) -> PopulationState:
+        """A copy of everything, on the CPU."""
+        named = {f"weight/{name}": value for name, value in self.model.state_dict().items()}
+        names = [name for name, _ in self.model.named_parameters()]
+        named |= {f"first/{name}": value for name, value in zip(names, self._first, strict=True)}
+        named |= {f"second/{name}": value for name, value in zip(names, self._second, strict=True)}
+        named |= {"loss_sum": self._loss_sum_P, "diverged": self._diverged_P}
+        alive = len(self.members)
+        tensors = {name: value[:alive].detach().cpu().clone() for name, value in named.items()}
+        run_ids = tuple(run.run_id for run in self.members)
+        return PopulationState(run_ids, self.step, self._steps_since_evaluation, tensors)
+
+    def restore(self, state: PopulationState) -> None:
+        """Go on from a state of exactly these members."""
+        if state.run_ids != tuple(run.run_id for run in self.members):
+            raise ValueError("the state belongs to other members")
+        index = [p % len(self.members) for p in range(len(self._padded))]
+        tensors = {name: value[index].to(self.device) for name, value in state.tensors.items()}
+        weights = {name.removeprefix("weight/"): value for name, value in tensors.items() if name.startswith("weight/")}
+        self.model.load_state_dict(weights)
+        names = [name for name, _ in self.model.named_parameters()]
+        self._first = [tensors[f"first/{name}"] for name in names]
+        self._second = [tensors[f"second/{name}"] for name in names]
+        self._loss_sum_P, self._diverged_P = tensors["loss_sum"], tensors["diverged"]
+        self.step, self._steps_since_evaluation = state.step, state.steps_since_evaluation
+
+    def keep(self, run_ids: Sequence[str]) -> None:
+        """Compact: only these members go on."""
+        state = self.state().select(run_ids)
+        by_id = {run.run_id: run for run in self.members}
+        self._build([by_id[run_id] for run_id in run_ids])
+        self.restore(state)
+
+
+def _like(values_P: Tensor, tensor: Tensor) -> Tensor:
+    return values_P.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def _rates(members: Sequence[RunSpec]) -> Tensor:
+    """The learning rate of every step and member, (S, P)."""
+    return torch.from_numpy(np.stack([rates(run) for run in members], axis=1).astype(np.float32))
+
+
+def rates(run: RunSpec) -> np.ndarray:
+    """The learning rate of every step: linear warmup to the peak, then the decay, ending at zero after the last step."""
+    train = run.train
+    step = np.arange(train.steps)
+    rising = round(train.warmup * train.steps)
+    ramp = np.minimum(1.0, (step + 1) / max(1, rising))
+    # 0 at the end of the warmup, 1 after the last step
+    done = np.maximum(0.0, (step - rising) / max(1, train.steps - rising))
+    if train.decay == "cosine-per-epoch":
+        epochs = max(1, train.steps // run.steps_per_epoch)
+        done = np.minimum(1.0, (step // run.steps_per_epoch) / epochs)
+    shape = {"cosine": 0.5 * (1 + np.cos(np.pi * done)), "linear": 1 - done, "constant": np.ones(train.steps)}
+    shape["cosine-per-epoch"] = shape["cosine"]
+    return train.lr * ramp * shape[train.decay]

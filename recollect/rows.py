@@ -1,0 +1,53 @@
+"""What a result is: the rows that the store hands to analysis and report. Plain data, no SQL, no torch."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["todo", "running", "done", "diverged", "failed"]
+STATUSES: tuple[Status, ...] = ("todo", "running", "done", "diverged", "failed")
+FINISHED: tuple[Status, ...] = ("done", "diverged", "failed")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One point of a run's curve."""
+
+    step: int
+    train_loss: float  # mean over the steps since the previous evaluation
+    test_loss: float
+    accuracy: float  # share of scored labels answered right
+    exact: float  # share of test rows with every scored label right
+    slices: dict[str, dict[str, float]] = field(default_factory=dict)  # per test split: the same four numbers but train_loss
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run with its latest numbers; `None` where there is none yet."""
+
+    run_id: str
+    spec: dict[str, Any]  # the canonical specification, nested
+    status: Status
+    score_name: str  # "accuracy" or "exact": which of the two the task is judged by
+    chance: float  # the score of a model that has not learnt the binding
+    attempt: int = 0
+    steps: int | None = None  # optimiser steps taken
+    wall_s: float | None = None  # the run's share of its population's time, all attempts
+    train_loss: float | None = None
+    test_loss: float | None = None
+    accuracy: float | None = None
+    exact: float | None = None
+    stopped_early: bool = False  # solved before its last step, and the specification allowed to stop there
+    diverged_step: int | None = None  # first step whose loss was not finite
+    failure: str | None = None  # "oom: ..." or "lost: ..."
+    parameters: int | None = None
+    state_size: int | None = None  # floats a recurrent decoder keeps per layer and sequence
+    device: str | None = None
+    threads: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float | None:
+        """The number a run is judged by; a model whose weights are NaN answers at chance, and counts as that."""
+        if self.status == "diverged":
+            return self.chance
+        return self.exact if self.score_name == "exact" else self.accuracy

@@ -1,0 +1,167 @@
+"""What all parts of a specification share: frozen, closed, strictly typed, and refusing in plain words.
+
+A specification is data. It is read from TOML, never executes anything, and two spellings of the same content are equal.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from recollect.errors import SpecError
+
+
+class PerMember:
+    """Marks a field that may differ between the members of one population: it changes no tensor's shape."""
+
+
+# TOML has lists, a frozen model wants tuples; every other type is taken strictly (no "64" for 64, no true for 1).
+Numbers = Annotated[tuple[int, ...], Field(strict=False)]
+
+
+class Spec(BaseModel):
+    """Base of every specification model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_zero(cls, raw: Any) -> Any:
+        """-0.0 and 0.0 are the same number and must not be two identities."""
+        if isinstance(raw, dict):
+            return {key: 0.0 if isinstance(value, float) and value == 0 else value for key, value in raw.items()}
+        return raw
+
+    @classmethod
+    def parse(cls, raw: Any, at: str = "") -> Self:
+        """`raw` as a specification, or a SpecError of at most three lines; `at` is the path it stands at, e.g. "train"."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise SpecError(explain(error, cls, at)) from None
+
+
+class Nested(ValueError):
+    """Problems of a part that was validated on its own; each line starts with the path inside that part."""
+
+
+def by_name(registry: Mapping[str, type[Spec]], what: str) -> Callable[[Any], Any]:
+    """A validator that picks the model class by the part's `name`; a bare name stands for that class with its defaults.
+
+    The registry may grow after import (plugins), which is why this is no closed union of types.
+    """
+
+    def choose(raw: Any) -> Any:
+        if isinstance(raw, Spec):
+            return raw
+        table = {"name": raw} if isinstance(raw, str) else raw
+        if not isinstance(table, dict):
+            raise ValueError(f"{shorten(raw)} must be the name of a {what} or a table with a name; see `recollect {what}s`")
+        name = table.get("name")
+        if not isinstance(name, str) or name not in registry:
+            raise ValueError(f"{shorten(name)} is no {what} here; {suggest(str(name), registry)}")
+        try:
+            return registry[name].model_validate(table)
+        except ValidationError as error:
+            raise Nested(explain(error, registry[name])) from None
+
+    return choose
+
+
+def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
+    """A pydantic error as at most three lines: path = value: rule; remedy."""
+    problems = error.errors(include_url=False)
+    lines = [_explain_one(problem, model, at) for problem in problems]
+    lines = list(dict.fromkeys(line for text in lines for line in text.splitlines()))
+    if len(lines) > 3:
+        lines = [*lines[:2], f"and {len(lines) - 2} more problems"]
+    return "\n".join(lines)
+
+
+def shorten(value: Any, limit: int = 60) -> str:
+    """A value as it may appear in a one-line message."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """`did you mean X?` when something is near, else the list of what there is."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
+    # Unions add the tag of the branch to the location; only real keys belong into a path.
+    location = [str(part) for part in problem["loc"]]
+    path = ".".join([part for part in [at] if part] + location)
+    kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
+    field = _field_at(model, location)
+    if kind == "extra_forbidden":
+        owner = _model_at(model, location[:-1]) or model
+        return f"{path}: unknown key; {suggest(location[-1], owner.model_fields)}"
+    if kind == "missing":
+        return f"{path}: missing; {_remedy(location[-1], field)}"
+    if kind == "value_error":
+        message = str(context["error"])
+        if isinstance(context["error"], Nested):
+            return "\n".join(f"{path}.{line}" for line in message.splitlines())
+        return f"{path}: {message}" if path else message
+    rules = {
+        "greater_than": "must be greater than {gt}",
+        "greater_than_equal": "must be at least {ge}",
+        "less_than": "must be less than {lt}",
+        "less_than_equal": "must be at most {le}",
+        "literal_error": "must be one of {expected}",
+        "int_type": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "float_type": "must be a number",
+        "finite_number": "must be a finite number",
+        "bool_type": "must be true or false",
+        "string_type": "must be a text",
+        "tuple_type": "must be a list",
+        "too_short": "must have at least {min_length} entries",
+        "too_long": "must have at most {max_length} entries",
+        "model_type": "must be a table of keys",
+    }
+    rule = rules[kind].format(**context) if kind in rules else problem["msg"].lower()
+    return f"{path} = {shorten(value)}: {rule}; {_remedy(location[-1] if location else at, field)}"
+
+
+def _model_at(model: type[BaseModel], location: list[str]) -> type[BaseModel] | None:
+    for part in location:
+        field = model.model_fields.get(part)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            return None
+        model = field.annotation
+    return model
+
+
+def _field_at(model: type[BaseModel], location: list[str]) -> FieldInfo | None:
+    owner = _model_at(model, location[:-1]) if location else None
+    return owner.model_fields.get(location[-1]) if owner else None
+
+
+def _remedy(name: str, field: FieldInfo | None) -> str:
+    """What to write instead: the field's own example, else its default, else its meaning."""
+    if field is None:
+        return "see `recollect tasks` and `recollect mixers` for what can be written"
+    example = field.examples[0] if field.examples else None if field.is_required() else field.default
+    meaning = f" ({field.description})" if field.description else ""
+    if example is None:
+        return f"give {name}{meaning}"
+    return f"for example {name} = {toml_value(example)}{meaning}"
+
+
+def toml_value(value: Any) -> str:
+    """A value as it would be written in a TOML file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
+    return str(value)

@@ -1,0 +1,110 @@
+"""What a run is: one frozen specification whose id is made from its content."""
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_validator
+
+from recollect.spec.base import PerMember, Spec, by_name
+from recollect.spec.model import ModelSpec
+from recollect.spec.task import TASKS, TaskSpec
+from recollect.spec.train import TrainSpec
+
+DEFAULT_EPOCHS = 50
+DEFAULT_EVALUATIONS = 20
+
+_choose_task = by_name(TASKS, "task")
+
+
+class RunSpec(Spec):
+    """Task, model, recipe and two seeds. Equal content, however spelt, gives an equal id; any changed field another one."""
+
+    task: Annotated[SerializeAsAny[TaskSpec], BeforeValidator(_choose_task)] = Field(
+        examples=["mqar"], description="the task: a name, or a table with its options"
+    )
+    model: ModelSpec
+    train: TrainSpec
+    seed: Annotated[int, PerMember()] = Field(default=42, ge=0, lt=2**63, description="draws the initial weights")
+    data_seed: int = Field(default=0, ge=0, lt=2**63, description="draws the data, which all members of a population share")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, raw: Any) -> Any:
+        """Fill in what depends on several parts: batch from the length, steps from epochs, evaluations from steps."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("train", {}), dict):
+            return raw
+        train = dict(raw.get("train", {}))
+        try:
+            task = _choose_task(raw["task"])
+        except (KeyError, ValueError):
+            # The task is reported by its own field; any lawful numbers keep the rest from adding to it.
+            return raw | {"train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")}
+        train.setdefault("batch", task.default_batch)
+        _resolve_steps(train, task)
+        if isinstance(train["steps"], int):
+            train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, train["steps"])))
+        return raw | {"task": task, "train": train}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self.task.check_batch(self.train.batch)
+        return self
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The run that `canonical_json` wrote."""
+        return cls.parse(json.loads(text))
+
+    def canonical_json(self) -> str:
+        """The content as one text: sorted keys, shortest round-trip numbers, no white space."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def run_id(self) -> str:
+        return _digest(self.canonical_json())
+
+    @cached_property
+    def shape_id(self) -> str:
+        """Runs with an equal shape id can train as one population."""
+        return _digest(json.dumps(_shared(self), sort_keys=True, allow_nan=False))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(1, self.task.train_rows // self.train.batch)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without(table: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name != key}
+
+
+def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
+    epochs = train.pop("epochs", None)
+    if epochs is not None and "steps" in train:
+        raise ValueError(f"train.epochs = {epochs} and train.steps = {train['steps']}: give one of the two")
+    if "steps" in train:
+        return
+    epochs = DEFAULT_EPOCHS if epochs is None else epochs
+    if isinstance(epochs, bool) or not isinstance(epochs, int | float) or not 0 < epochs <= 1_000_000:
+        raise ValueError(
+            f"train.epochs = {epochs!r}: must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
+        )
+    batch = train["batch"]
+    rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1  # a bad batch is reported by its own field
+    train["steps"] = max(1, round(epochs * max(1, task.train_rows // rows_per_step)))
+
+
+def _shared(model: BaseModel) -> dict[str, Any]:
+    """The content without the fields that may differ inside a population, at any depth."""
+    content: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        if any(isinstance(mark, PerMember) for mark in field.metadata):
+            continue
+        value = getattr(model, name)
+        content[name] = _shared(value) if isinstance(value, BaseModel) else value
+    return content

@@ -1,0 +1,46 @@
+"""How a run is trained: AdamW, its schedule, and when the run is looked at."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from recollect.spec.base import PerMember, Spec
+
+Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
+
+
+class TrainSpec(Spec):
+    """Defaults follow the study: AdamW with weight decay 0.1 on every parameter, 10 % linear warmup, cosine to zero, 50 epochs.
+
+    A specification file may say `epochs` instead of `steps` and may leave out `batch`; RunSpec resolves both, so that the
+    identity of a run always holds the numbers that were used.
+    """
+
+    lr: Annotated[float, PerMember()] = Field(default=1e-3, gt=0, le=1e3, description="learning rate at its peak")
+    weight_decay: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1e3, description="decoupled, times the rate")
+    warmup: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1, description="share of the steps with a rising rate")
+    decay: Annotated[Decay, PerMember()] = Field(default="cosine", description="what the rate does after the warmup")
+    clip: Annotated[float, PerMember()] = Field(default=0.0, ge=0, description="largest gradient norm of a run; 0: no clipping")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of AdamW's first moment")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of AdamW's second moment")
+    eps: float = Field(default=1e-8, gt=0, le=1, description="AdamW's epsilon")
+    steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
+    batch: int = Field(ge=1, le=1_000_000, examples=[512], description="rows per step")
+    evaluations: int = Field(
+        ge=1, le=1_000_000, examples=[20], description="evenly spaced looks at the test rows, the last step included"
+    )
+    stop_solved: Annotated[float, PerMember()] = Field(
+        default=0.0, ge=0, le=1, description="stop a run after two evaluations in a row with at least this score; 0: never"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_evaluated(self) -> Self:
+        if self.evaluations > self.steps:
+            raise ValueError(
+                f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; leave it out for a fitting number"
+            )
+        return self
+
+    def evaluation_steps(self) -> list[int]:
+        """After which steps (counted from 1) the test rows are looked at."""
+        return [-(-self.steps * (i + 1) // self.evaluations) for i in range(self.evaluations)]

@@ -1,0 +1,24 @@
+"""The tasks as data: `build` turns a task's specification into batches. One task a file, each one pure function `rows`."""
+
+from typing import Any
+
+import torch
+
+from recollect.spec.task import TaskSpec
+from recollect.tasks import copying, mqar, ngram_lookup, recall
+from recollect.tasks.base import IGNORE as IGNORE
+from recollect.tasks.base import Batch as Batch
+from recollect.tasks.base import Task as Task
+from recollect.tasks.feed import Feed, RowSource
+
+SOURCES: dict[str, RowSource[Any]] = {
+    "mqar": mqar.rows,
+    "recall": recall.rows,
+    "copying": copying.rows,
+    "ngram_lookup": ngram_lookup.rows,
+}
+
+
+def build(spec: TaskSpec, data_seed: int, batch: int, device: torch.device | str) -> Task:
+    """The task of a specification, with `batch` rows a step, on a device."""
+    return Feed(spec, SOURCES[spec.name], data_seed, batch, device)

@@ -1,0 +1,50 @@
+"""The contract of a task: data as a pure function of (task specification, data seed, split, step), on any device.
+
+Nothing here reads or moves a global random state, so a task gives the same batches whatever model was built before, and the
+same integers on every device (see randomness.py). Train and test never share an example (see splits.py).
+
+Shapes: B rows of a batch, L length, K labelled positions per row.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+IGNORE = -100  # the label of a slot that carries none; such slots exist only so that every row has K of them
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows ready for the model, all on one device."""
+
+    tokens_BL: Tensor  # int64
+    where_BK: Tensor  # int64: the position each label belongs to
+    labels_BK: Tensor  # int64: the right token there, or IGNORE
+    scored_BK: Tensor  # bool: counts for accuracy (a label may be trained on and not scored, such as an end-of-text sign)
+
+    @property
+    def rows(self) -> int:
+        return self.tokens_BL.shape[0]
+
+
+class Task(ABC):
+    """One task on one device. `batch(split, step)` may cache but must not depend on the order of calls."""
+
+    vocabulary: int
+    length: int  # the longest row of any split: what positional tables must cover
+    train_length: int  # the length of a training row
+    labels_per_row: int  # K of the training split
+    test_splits: tuple[str, ...]  # one name, or one per evaluated length
+
+    @abstractmethod
+    def batch(self, split: str, step: int) -> Batch:
+        """Training rows of optimiser step `step` (from 0), or the `step`-th piece of a test split."""
+
+    @abstractmethod
+    def pieces(self, test_split: str) -> int:
+        """Into how many batches that test split is cut."""
+
+
+Device = Literal["cpu", "cuda", "mps"] | str

@@ -1,0 +1,25 @@
+"""Copying (Jelassi et al. 2024): a random string, then the same string again.
+
+    position   0         1         2         3         a training row of 32 tokens, strings of 3 to 6 letters
+               01234567890123456789012345678901
+    tokens     $gmuglv|gmuglv.$dbh|dbh.$qubycq|        $ begin, | delimiter, . end; the third example is cut off
+    labels            gmuglv.     dbh.                 a label is the next token; the third example has none
+
+Training rows are packed with such examples back to back; test rows hold one each, teacher forced. A test string counts as
+copied when every letter is right, which equals exact match of greedy decoding.
+"""
+
+import torch
+
+from recollect.spec.task import CopyingSpec
+from recollect.tasks.base import Batch
+from recollect.tasks.strings import draw_strings, lay_out, signs, spell
+
+
+def rows(spec: CopyingSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:
+    """Rows first .. first + count - 1 of a split."""
+    strings = draw_strings(spec, data_seed, split, first, count, device)
+    begin, delimiter, end = signs(strings)
+    string = (0, strings.length_X1)
+    examples = spell(spec, strings, [begin, string, delimiter, string, end], strings.length_X1)
+    return lay_out(spec, split, examples, count)

@@ -1,0 +1,34 @@
+"""Single-query associative recall: pairs in front, one of the keys asked behind them.
+
+    position   0   1   2   3   4   5   6   7   8   9  10  11                      3 pairs, length 12, vocabulary 100
+    tokens    97   1  62  14  61  26   0   0   0   0   0  97                      97 -> 1, 62 -> 14, 61 -> 26
+    labels     .   .   .   .   .   .   .   .   .   .   .   1                      97 is asked
+
+The label is the value bound to the key, at the position of the question, so no row ever loses its label. `query = "last"` asks
+at the last position, "anywhere" at any position behind the pairs, all alike. Position tells nothing: chance is 1 / pairs.
+
+Shapes: B rows, L length, K pairs.
+"""
+
+import torch
+
+from recollect.spec.task import RecallSpec
+from recollect.tasks.base import Batch
+from recollect.tasks.pairs import draw_context, draw_filler
+from recollect.tasks.randomness import below, key
+
+
+def rows(spec: RecallSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:
+    """Rows first .. first + count - 1 of a split."""
+    tokens_BL = draw_filler(spec, data_seed, split, first, count, device)
+    context_BN = draw_context(spec, data_seed, split, first, count, device)
+    tokens_BL[:, : 2 * spec.pairs] = context_BN
+    counters_B1 = torch.arange(first, first + count, device=device)[:, None]
+    asked_B1 = below(key("asked", data_seed, split), counters_B1, spec.pairs)
+    where_B1 = torch.full_like(asked_B1, spec.length - 1)
+    if spec.query == "anywhere":
+        behind = spec.length - 2 * spec.pairs
+        where_B1 = 2 * spec.pairs + below(key("where", data_seed, split), counters_B1, behind)
+    tokens_BL.scatter_(1, where_B1, context_BN.gather(1, 2 * asked_B1))
+    labels_B1 = context_BN.gather(1, 2 * asked_B1 + 1)
+    return Batch(tokens_BL, where_B1, labels_B1, torch.ones_like(where_B1, dtype=torch.bool))

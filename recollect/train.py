@@ -1,0 +1,101 @@
+"""The loop: a population from where it stands to where its last member ends. Yields what happens; does no I/O.
+
+Before every step the caller gets control (`Ready`): all that came before is accounted for, so it can save or stop there; it must
+not wait for the device. Evaluations, ends of members and compactions happen at the evaluation steps only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.population import Population
+from recollect.rows import Evaluation
+from recollect.spec import RunSpec
+
+# Compact when at least this share of the members has ended: less often, and dead members cost steps; more often, and the
+# copies do. Rebuilding costs about one step.
+COMPACT_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Ready:
+    """`step` steps are behind and everything they led to was yielded; the next one follows for `members` living members."""
+
+    step: int
+    members: int
+
+
+@dataclass(frozen=True)
+class End:
+    """How a member ended."""
+
+    run: RunSpec
+    status: Literal["done", "diverged"]
+    diverged_step: int | None = None
+    stopped_early: bool = False
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The living members were evaluated after `step` steps; some of them may have ended with that."""
+
+    step: int
+    evaluations: dict[str, Evaluation]  # by run id; a member that has diverged has none
+    ends: tuple[End, ...]
+
+
+Event = Ready | Looked
+
+
+class Streaks:
+    """Remembers each member's last score, to tell a solved run from a lucky look."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def remember(self, run: RunSpec, evaluation: Evaluation) -> None:
+        """What a resumed run had scored at its last evaluation before the checkpoint."""
+        self._last[run.run_id] = _score(run, evaluation)
+
+    def solved(self, run: RunSpec, evaluation: Evaluation) -> bool:
+        """Twice in a row: one lucky look at the test rows is not a result."""
+        score = _score(run, evaluation)
+        before = self._last.get(run.run_id, 0.0)
+        self._last[run.run_id] = score
+        return run.train.stop_solved > 0 and min(before, score) >= run.train.stop_solved
+
+
+def _score(run: RunSpec, evaluation: Evaluation) -> float:
+    return evaluation.exact if run.task.score_name == "exact" else evaluation.accuracy
+
+
+def train(population: Population, streaks: Streaks) -> Iterator[Event]:
+    """Train until every member has ended."""
+    looks = set(population.members[0].train.evaluation_steps())
+    living = list(population.members)
+    while living:
+        yield Ready(population.step, len(living))
+        population.train_step(population.task.batch("train", population.step))
+        if population.step not in looks:
+            continue
+        found = _look(population, living, streaks)
+        yield found
+        gone = {end.run.run_id for end in found.ends}
+        living = [run for run in living if run.run_id not in gone]
+        if living and len(living) <= (1 - COMPACT_SHARE) * len(population.members):
+            population.keep([run.run_id for run in living])
+
+
+def _look(population: Population, living: list[RunSpec], streaks: Streaks) -> Looked:
+    evaluations = dict(zip(population.members, population.evaluate(), strict=True))
+    diverged = dict(zip(population.members, population.diverged(), strict=True))
+    found, ends = {}, []
+    for run in living:
+        if diverged[run]:
+            ends.append(End(run, "diverged", diverged_step=diverged[run]))
+            continue
+        found[run.run_id] = evaluations[run]
+        solved = streaks.solved(run, evaluations[run])
+        if solved or population.step == run.train.steps:
+            ends.append(End(run, "done", stopped_early=population.step < run.train.steps))
+    return Looked(population.step, found, tuple(ends))
