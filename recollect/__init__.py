@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {"mixer": "recollect.mixers.foreign", "RunSpec": "recollect.spec", "run": "recollect.api", "Results": "recollect.api"}
-__all__ = ["Results", "RunSpec", "__version__", "mixer", "run"]  # noqa: F822 (resolved by __getattr__)
+__all__ = ["Results", "RunSpec", "__version__", "mixer", "run"]
 
 
 def __getattr__(name: str) -> Any:

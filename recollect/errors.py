@@ -28,7 +28,7 @@ class ResourceError(RecollectError):
     exit_code = 4
 
 
-class Stopped(RecollectError):
+class Stopped(RecollectError):  # noqa: N818 (it is no error)
     """A signal asked the work to stop; a checkpoint was written and the work can be resumed."""
 
     def __init__(self, message: str, exit_code: int):

@@ -38,7 +38,7 @@ class Layer(nn.Module, ABC):
 
 
 def stacked_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """What a module itself stacks along P: its parameters and its persistent buffers (tables shared by all are not persistent)."""
+    """What a module itself stacks along P: parameters and persistent buffers (a table that all share is not persistent)."""
     return dict(module.named_parameters(recurse=False)) | {
         name: value for name, value in module.named_buffers(recurse=False) if name not in module._non_persistent_buffers_set
     }

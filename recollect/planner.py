@@ -1,6 +1,6 @@
 """How many runs train together, and what that costs: memory counted without computing, speed measured on this very device.
 
-A population is not always faster than a loop (on a CPU a large one falls out of the caches), so its size is measured, not assumed.
+A population is not always faster than a loop (on a CPU a large one falls out of the caches), so its size is measured.
 """
 
 import math
@@ -31,6 +31,7 @@ class Cost:
 
     parameters: int
     memory_bytes: int
+    operations: int  # multiply-adds of a training step
 
 
 def cost(run: RunSpec) -> Cost:
@@ -52,7 +53,15 @@ def cost(run: RunSpec) -> Cost:
     parameters = model.parameters_per_member()
     # Weights, gradients, two moments and the update; the loss keeps the logits, their log-softmax and its gradient.
     memory = sum(kept.values()) + 5 * FLOAT * parameters + 3 * FLOAT * logits.numel()
-    return Cost(parameters, memory)
+    return Cost(parameters, memory, _operations(run, model))
+
+
+def _operations(run: RunSpec, model: Model) -> int:
+    width, tokens = run.model.width, run.train.batch * run.task.train_length
+    labels = run.train.batch * run.task.labels_per_row
+    mlp = 2 * run.model.mlp_ratio * width**2 if run.model.block == "mixer+mlp" else 0
+    layers = sum(block.mixer.operations_per_token() + mlp for block in model.blocks)  # type: ignore[operator, union-attr]
+    return 3 * (tokens * layers + labels * width * run.task.label_vocabulary)  # the backward pass costs two forward passes
 
 
 def use_threads(run: RunSpec, available: int) -> int:

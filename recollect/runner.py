@@ -73,7 +73,7 @@ Notice = PackStarted | Advanced | Seen | RunEnded | Remark
 
 @dataclass
 class Worker:
-    """Trains what is todo in one store. `stop` may be set from a signal handler; the worker saves and raises Stopped."""
+    """Trains what is todo in one store. When `stop` asks for it, the worker saves and raises Stopped."""
 
     store: Store
     folder: Path
@@ -81,7 +81,7 @@ class Worker:
     listen: Callable[[Notice], None] = lambda notice: None
     pack_size: int | None = None  # fixed, instead of measured
     lease_s: float = LEASE_S
-    stop: int = 0  # exit code to stop with; 0: go on
+    stop: Callable[[], int] = lambda: 0  # asked between steps: an exit code to stop with, or 0
     threads: int = field(default_factory=torch.get_num_threads)  # CPU threads that may be used
     _specs: dict[str, RunSpec] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
@@ -236,9 +236,10 @@ class _Training:
 
     def _between_steps(self, event: Ready) -> None:
         worker = self.worker
-        if worker.stop:
+        code = worker.stop()
+        if code:
             self._save()
-            raise Stopped(f"stopped; go on with `recollect resume {worker.folder}`", worker.stop)
+            raise Stopped(f"stopped; go on with `recollect resume {worker.folder}`", code)
         if time.monotonic() - self.saved_at >= self.wait_s:
             self._save()
         worker.listen(Advanced(event.members))

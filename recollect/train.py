@@ -1,7 +1,7 @@
 """The loop: a population from where it stands to where its last member ends. Yields what happens; does no I/O.
 
-Before every step the caller gets control (`Ready`): all that came before is accounted for, so it can save or stop there; it must
-not wait for the device. Evaluations, ends of members and compactions happen at the evaluation steps only.
+Before every step the caller gets control (`Ready`): all that came before is accounted for, so it can save or stop there; it
+must not wait for the device. Evaluations, ends of members and compactions happen at the evaluation steps only.
 """
 
 from collections.abc import Iterator

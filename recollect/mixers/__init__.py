@@ -1,4 +1,4 @@
-"""The architectures by name. Options are in recollect/spec/mixer.py; adding a mixer is a file here, its options there, and a line below."""
+"""The architectures by name. Adding one is a file here, its options in recollect/spec/mixer.py, and a line below."""
 
 from recollect.mixers.attention import Attention
 from recollect.mixers.base import Mixer as Mixer

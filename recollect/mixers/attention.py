@@ -3,9 +3,10 @@
     q, k, v = W_qkv x + b        y_i = W_o sum_{j<=i} softmax_j(q_i . k_j / sqrt(D) + r_{i-j}) v_j + b_o
 
 Glossary: P population, B batch, L length, H heads, D channels of a head, M = P * B rows of all members.
-Positions: learned or sinusoidal ones are added to the embedding by the model; `rope` turns q and k here; `relative` adds one
-learnt number r per head and distance to the scores (starts at 0).
-Differs from Zoology's layer: no dropout on the scores. Initialisation as there: N(0, 0.02), the output N(0, 0.02 / sqrt(2 depth)).
+Positions: learned or sinusoidal ones are added to the embedding by the model; `rope` turns q and k here; `relative` adds
+one learnt number r per head and distance to the scores (starts at 0).
+Differs from Zoology's layer: no dropout on the scores. Initialisation as there: N(0, 0.02), the output layer divided by
+sqrt(2 depth).
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The selective scan of S6 (Gu and Dao 2023, eq. 2 with the Euler input of the official code), plain PyTorch, sequential in time.
+"""The selective scan of S6 (Gu and Dao 2023, with the Euler input of the official code), plain PyTorch, sequential in time.
 
     h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t
 
@@ -6,7 +6,7 @@ Shapes: P population, B batch, L length, E channels, N state, T steps of one chu
 
 The backward is written out: g_t = dy_t C_t + a_{t+1} g_{t+1} is the gradient of the state, everything else follows from it.
 Autograd over a Python loop would copy a full-length tensor at every step. Only the states at chunk borders are kept; those
-inside a chunk are computed again, so memory is L/T + T states instead of L. Rows are independent, and a CPU takes a few at a time.
+inside a chunk are computed again, so memory is L/T + T states instead of L. A CPU takes a few rows at a time.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 CHUNK = 16  # about sqrt(L) at the lengths of the study, which makes L/T + T smallest
-# Floats of one chunk and member that stay in a core's cache: 5x faster than the whole batch at width 64, length 64 (docs/log.md).
+# Floats of one chunk and member that stay in a cache: 5x faster than the whole batch at width 64, length 64 (docs/log.md).
 # It must not depend on P, else the order of the sums over rows, and so the bits of dA, would depend on the company.
 CACHE_FLOATS = 2**18
 
@@ -42,9 +42,9 @@ class _Scan(torch.autograd.Function):
         du, ddelta, db, dc = (torch.empty_like(x) for x in (u, delta, b, c))
         da = torch.zeros_like(a)
         for rows in _row_blocks(u, a):
-            inputs = [x[:, rows] for x in (grads[0], u, delta, b, c)]
-            outputs = [x[:, rows] for x in (du, ddelta, db, dc)]
-            _backward_rows(*inputs, a, borders[:, :, rows], *outputs, da)
+            outputs = (du[:, rows], ddelta[:, rows], db[:, rows], dc[:, rows])
+            inputs = (grads[0][:, rows], u[:, rows], delta[:, rows], b[:, rows], c[:, rows])
+            da += _backward_rows(inputs, a, borders[:, :, rows], outputs)
         return du, ddelta, da, db, dc
 
 
@@ -79,13 +79,22 @@ def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor,
 
 
 def _backward_rows(
-    dy: Tensor, u: Tensor, delta: Tensor, b: Tensor, c: Tensor, a_PEN: Tensor, borders_KPBEN: Tensor,
-    du: Tensor, ddelta: Tensor, db: Tensor, dc: Tensor, da_PEN: Tensor,
-) -> None:  # fmt: skip
+    dy: Tensor,
+    u: Tensor,
+    delta: Tensor,
+    b: Tensor,
+    c: Tensor,
+    a_PEN: Tensor,
+    borders_KPBEN: Tensor,
+    outputs: tuple[Tensor, ...],
+) -> Tensor:
+    """Fill du, ddelta, db and dc of these rows; return their share of dA."""
+    du, ddelta, db, dc = outputs
+    da_PEN = torch.zeros_like(a_PEN)
     g_PBEN = torch.zeros_like(borders_KPBEN[0])  # a_{t+1} g_{t+1}, carried backwards in time
     for k in reversed(range(len(borders_KPBEN))):
         part = slice(k * CHUNK, (k + 1) * CHUNK)
-        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in (dy, u, delta, b, c))
+        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in inputs)
         decays, inputs = _decays_and_inputs(u_PBTE, delta_PBTE, a_PEN, b_PBTN)
         states = _states(borders_KPBEN[k], decays, inputs)
         dc[:, :, part] = _over_channels(states, dy_PBTE)
@@ -101,6 +110,7 @@ def _backward_rows(
         dlog_PBTEN[:, :, 0].mul_(borders_KPBEN[k])
         ddelta[:, :, part] = gb_PBTE * u_PBTE + (dlog_PBTEN * a_PEN[:, None, None]).sum(-1)
         da_PEN += dlog_PBTEN.mul_(delta_PBTE[..., None]).sum((1, 2))
+    return da_PEN
 
 
 def _over_states(x_PBTEN: Tensor, weight_PBTN: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class Spec(BaseModel):
             raise SpecError(explain(error, cls, at)) from None
 
 
-class Nested(ValueError):
+class NestedError(ValueError):
     """Problems of a part that was validated on its own; each line starts with the path inside that part."""
 
 
@@ -66,7 +66,7 @@ def by_name(registry: Mapping[str, type[Spec]], what: str) -> Callable[[Any], An
         try:
             return registry[name].model_validate(table)
         except ValidationError as error:
-            raise Nested(explain(error, registry[name])) from None
+            raise NestedError(explain(error, registry[name])) from None
 
     return choose
 
@@ -107,7 +107,7 @@ def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
         return f"{path}: missing; {_remedy(location[-1], field)}"
     if kind == "value_error":
         message = str(context["error"])
-        if isinstance(context["error"], Nested):
+        if isinstance(context["error"], NestedError):
             return "\n".join(f"{path}.{line}" for line in message.splitlines())
         return f"{path}: {message}" if path else message
     rules = {

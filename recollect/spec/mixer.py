@@ -1,5 +1,7 @@
-"""The options of every built-in mixer, and what a mixer wants of the model around it. Torch-free: a specification must be checked
-before anything heavy is imported. The architectures themselves are in recollect/mixers/, one a file, under the same names.
+"""The options of every built-in mixer, and what a mixer wants of the model around it.
+
+Torch-free: a specification must be checked before anything heavy is imported. The architectures themselves are in
+recollect/mixers/, one a file, under the same names.
 """
 
 from typing import Annotated, ClassVar, Literal

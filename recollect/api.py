@@ -1,0 +1,82 @@
+"""The same work from Python: `recollect.run("sweep.toml", out="out").to_pandas()`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recollect.analysis import flatten
+from recollect.rows import Evaluation, RunRow
+from recollect.store import Store
+from recollect.store_records import Plan, PlannedRun
+from recollect.sweep import Sweep, build_sweep, read_sweep
+
+if TYPE_CHECKING:
+    import pandas
+    import torch
+
+    from recollect.runner import Notice
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder holds: one row per run and its curve."""
+
+    rows: list[RunRow]
+    curves: dict[str, list[Evaluation]]
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Results":
+        with Store.open(Path(folder), read_only=True) as store:
+            return cls(store.rows(), store.curves())
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """One line per run: the specification as dotted columns, then the results. Needs pandas installed."""
+        import pandas
+
+        records = [
+            flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"} for row in self.rows
+        ]
+        return pandas.DataFrame(records)
+
+
+def plan(store: Store, sweep: Sweep) -> Plan:
+    """Put the runs of a sweep into a store; those it knows already stay as they are."""
+    runs = [PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance) for run in sweep.runs]
+    return store.plan(runs, sweep.name, sweep.source)
+
+
+def run(
+    sweep: Sweep | Mapping[str, Any] | Path | str,
+    out: Path | str,
+    device: str = "auto",
+    overrides: Iterable[str] = (),
+    listen: "Callable[[Notice], None]" = lambda notice: None,
+) -> Results:
+    """Train what is not yet done of a sweep (a TOML path, a table, or a Sweep) into the folder `out`; returns its results."""
+    from recollect.runner import Worker
+
+    if isinstance(sweep, str | Path):
+        sweep = read_sweep(Path(sweep), overrides)
+    elif not isinstance(sweep, Sweep):
+        sweep = build_sweep(sweep)
+    target = choose_device(device)
+    folder = Path(out)
+    with Store.create(folder) as store:
+        plan(store, sweep)
+        Worker(store, folder, target, listen).work()
+    return Results.load(folder)
+
+
+def choose_device(name: str) -> "torch.device":
+    """`auto` is a GPU if there is one; a device that is not here is refused."""
+    import torch
+
+    from recollect.errors import SpecError
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    if name not in known:
+        raise SpecError(f"device = {name!r}: not here; use auto or one of {', '.join(known)} (`recollect doctor` says why)")
+    return torch.device(name)
