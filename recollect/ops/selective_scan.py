@@ -78,23 +78,14 @@ def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor,
         h_PBEN = states_PBTEN[:, :, -1]
 
 
-def _backward_rows(
-    dy: Tensor,
-    u: Tensor,
-    delta: Tensor,
-    b: Tensor,
-    c: Tensor,
-    a_PEN: Tensor,
-    borders_KPBEN: Tensor,
-    outputs: tuple[Tensor, ...],
-) -> Tensor:
-    """Fill du, ddelta, db and dc of these rows; return their share of dA."""
+def _backward_rows(rows: tuple[Tensor, ...], a_PEN: Tensor, borders_KPBEN: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
+    """From dy, u, delta, b, c of some rows fill their du, ddelta, db, dc; return their share of dA."""
     du, ddelta, db, dc = outputs
     da_PEN = torch.zeros_like(a_PEN)
     g_PBEN = torch.zeros_like(borders_KPBEN[0])  # a_{t+1} g_{t+1}, carried backwards in time
     for k in reversed(range(len(borders_KPBEN))):
         part = slice(k * CHUNK, (k + 1) * CHUNK)
-        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in inputs)
+        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in rows)
         decays, inputs = _decays_and_inputs(u_PBTE, delta_PBTE, a_PEN, b_PBTN)
         states = _states(borders_KPBEN[k], decays, inputs)
         dc[:, :, part] = _over_channels(states, dy_PBTE)
