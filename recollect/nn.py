@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from recollect.ops.short_conv import short_conv
+
 # How one member's weight is drawn: (shape, generator) -> values.
 Init = Callable[[tuple[int, ...], Generator], Tensor]
 
@@ -158,13 +160,7 @@ class ShortConv(Layer):
         return {"weight": init((taps, width), generator), "bias": init((width,), generator)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        # A handful of multiply-adds on shifted views: faster than a grouped conv1d with P * D channels.
-        taps, length = self.weight.shape[1], x_PBLD.shape[2]
-        padded = F.pad(x_PBLD, (0, 0, taps - 1, 0))
-        y_PBLD = _per_member(self.bias, x_PBLD)
-        for k in range(taps):
-            y_PBLD = torch.addcmul(y_PBLD, padded[:, :, k : k + length], _per_member(self.weight[:, k], x_PBLD))
-        return y_PBLD
+        return short_conv(x_PBLD, self.weight, self.bias)
 
 
 def _per_member(values_PD: Tensor, like: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The same integers on a GPU, and no waiting for it while training."""
 
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +20,9 @@ SPECS = [cls() for cls in TASKS.values()] + [
 
 @pytest.fixture
 def refuse_to_wait() -> Iterator[None]:
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls the mode a prototype whenever it is set
+        torch.cuda.set_sync_debug_mode("error")
     yield
     torch.cuda.set_sync_debug_mode("default")
 

@@ -1,0 +1,45 @@
+# Each target does all its own set-up: a virtual environment in .venv, installed from pinned versions.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= demo-out
+
+.PHONY: demo test check unit faults bench figures clean
+
+demo: $(VENV)/installed
+	$(BIN)/recollect demo --out $(OUT)
+
+test: check unit faults
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Two processes of one thread each: the tests are many small problems, and a CPU's threads would only wait for one another.
+unit: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --ignore tests/faults
+
+# Alone: they kill processes at random moments and measure what is left.
+faults: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/faults
+
+bench: $(VENV)/installed
+	$(BIN)/python bench/data.py
+
+# The figure of the README, from the demo's rows.
+figures: demo
+	$(BIN)/python docs/figures.py $(OUT)
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(OUT)

@@ -1,0 +1,55 @@
+"""What the README says is true: its mixer is the one in examples/ and trains, its specification parses, its tree exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.store import Store
+from recollect.sweep import parse_sweep, read_sweep
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_example_mixer_is_the_file_in_examples_and_short():
+    (code,) = _blocks("python")
+    assert code.strip() in (ROOT / "examples/my_mixer.py").read_text()
+    body = code[code.index("@recollect.mixer") :]
+    assert len(body.strip().splitlines()) <= 20
+
+
+def test_the_example_mixer_trains_by_the_readmes_command(tmp_path: Path):
+    (command,) = re.findall(r"^recollect (run examples/mqar.toml --plugin .*)$", README, re.MULTILINE)
+    words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", command.replace("--out out", ""))]
+    words += ["--out", str(tmp_path / "out"), "--set", "train.steps=4", "--set", "sweep.seed=[42]", "--set", "sweep.train.lr=[1e-3]"]
+    words += ["--set", "train.evaluations=2"]
+    run = subprocess.run([sys.executable, "-m", "recollect", *words], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    with Store.open(tmp_path / "out", read_only=True) as store:
+        rows = store.rows()
+    assert {row.spec["model"]["mixer"]["name"]: row.status for row in rows} == {"attention": "done", "leaky": "done"}
+
+
+def test_the_specification_parses():
+    (text,) = _blocks("toml")
+    assert len(parse_sweep(text).runs) == 2 * 13 * 3
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_example_parses(path: Path):
+    assert read_sweep(path).runs
+
+
+def test_the_tree_and_the_links_exist():
+    (tree,) = (block for block in _blocks("") if block.startswith("recollect/\n"))
+    for name in re.findall(r"^  ([\w/.]+)", tree, re.MULTILINE):
+        assert (ROOT / "recollect" / name).exists(), name
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
