@@ -5,18 +5,18 @@ Exit codes: 0 done; 1 some runs failed; 2 bad specification or usage; 3 damaged 
 """
 
 import contextlib
+import io
 import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from recollect.errors import RecollectError, ResourceError, SpecError
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     help="Can a sequence mixer learn to recall, and how hard is it to train to do so?",
 )  # fmt: skip
 
@@ -78,10 +78,11 @@ def resume(
     from recollect.store import Store
 
     _load_plugins(plugin)
+    ready = _make_ready(device)
     with Store.open(folder) as store:
         if retry_failed:
             _say(f"{len(store.reopen_failed())} failed runs will be tried again")
-    _work(folder, device)
+    _work(folder, *ready)
 
 
 @app.command()
@@ -181,26 +182,33 @@ def _train_sweep(sweep: Any, out: Path, device: str) -> None:
     from recollect import api
     from recollect.store import Store
 
+    ready = _make_ready(device)
     with Store.create(out) as store:
         plan = api.plan(store, sweep)
     known = sum(plan.known.values())
     _say(f"{sweep.name}: {len(sweep.runs)} runs, {plan.new} new" + (f", {known} known" if known else "") + f" -> {out}")
-    _work(out, device)
+    _work(out, *ready)
 
 
-def _work(folder: Path, device: str) -> None:
-    """Train what is todo, with a view of it, stoppable by signals."""
+def _make_ready(device: str) -> tuple[Any, Any]:
+    """The device, refused before anything is written; and who watches for signals, also while torch takes its time to load."""
     from recollect.interrupts import Interrupts
 
-    interrupts = Interrupts()  # before torch is loaded: a signal during those seconds counts as well
+    interrupts = Interrupts()
     from recollect.api import choose_device
+
+    return choose_device(device), interrupts
+
+
+def _work(folder: Path, device: Any, interrupts: Any) -> None:
+    """Train what is todo, with a view of it, stoppable by signals."""
     from recollect.progress import Progress
     from recollect.runner import Worker
     from recollect.store import Store
 
     with Store.open(folder) as store:
         progress = Progress(store.rows())
-        worker = Worker(store, folder, choose_device(device), stop=interrupts.exit_code)
+        worker = Worker(store, folder, device, stop=interrupts.exit_code)
         with _shown(progress, worker):
             worker.work()
         counts = store.counts()
@@ -237,12 +245,10 @@ def _shown(progress: Any, worker: Any) -> Any:
 
 
 def _print_summary(folder: Path) -> None:
-    from recollect.analysis import counts_text, group_cells, sentence, summarise
+    from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
     from recollect.api import Results
 
     results = Results.load(folder)
-    from recollect.analysis import count_statuses
-
     _say(counts_text(count_statuses(results.rows)))
     for summary in summarise(group_cells(results.rows), results.curves):
         _say(f"  {sentence(summary)}")
@@ -289,20 +295,23 @@ def _complain(text: str) -> None:
 
 def main() -> None:
     """Run the command line; every refusal is at most three lines and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may be anything; to show it must not be an error
     sys.exit(_outcome())
 
 
 def _outcome() -> int:
     try:
-        result = app(standalone_mode=False)
+        result = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         return result if isinstance(result, int) else 0
     except RecollectError as error:
         _complain(str(error))
         return error.exit_code
-    except click.ClickException as error:
-        _complain(f"{error.format_message()}; see `recollect --help`")
+    except typer.TyperException as error:
+        _complain(f"{error.format_message().rstrip('.')}; see `recollect --help`")
         return error.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say no more at exit either
@@ -310,6 +319,9 @@ def _outcome() -> int:
     except MemoryError:
         _complain("out of memory; close other programs or use a smaller batch, width or length")
         return ResourceError.exit_code
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}; give another path")
+        return SpecError.exit_code
     except Exception as error:
         if os.environ.get("RECOLLECT_DEBUG"):
             raise

@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from recollect.errors import SpecError
+from recollect.mixers.foreign import FOREIGN
 from recollect.model import Model
+from recollect.nn import initialise
 from recollect.population import ROW_MULTIPLE, Population
 from recollect.spec import RunSpec
 from recollect.tasks.base import Task
@@ -35,12 +38,30 @@ class Cost:
 
 
 def cost(run: RunSpec) -> Cost:
-    """Counted on torch's meta device, which knows shapes and computes nothing: exact for every mixer, plugins included."""
+    """Counted on torch's meta device, which knows shapes and computes nothing; too high where a device fuses what it keeps.
+
+    A plugin may look at values, which are not there: it is counted on the CPU, and refused if it fails there too.
+    """
+    try:
+        return _count(run, torch.device("meta"))
+    except Exception:
+        if run.model.mixer.name not in FOREIGN:
+            raise
+    try:
+        return _count(run, torch.device("cpu"))
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise SpecError(f"mixer {run.model.mixer.name} fails: {type(error).__name__}: {reason}; mend the plugin") from error
+
+
+def _count(run: RunSpec, device: torch.device) -> Cost:
     task, train = run.task, run.train
-    with torch.device("meta"):
+    with device:
         model = Model(run.model, 1, task.label_vocabulary, task.longest)
         tokens = torch.zeros(train.batch, task.train_length, dtype=torch.int64)
         where = torch.zeros(train.batch, task.labels_per_row, dtype=torch.int64)
+    if device.type != "meta":
+        initialise(model, [run.seed])
     kept: dict[int, int] = {}
 
     def count(tensor: Tensor) -> Tensor:
@@ -91,7 +112,6 @@ def free_memory(device: torch.device) -> int:
 def seconds_per_step(members: Sequence[RunSpec], task: Task, device: torch.device, repeats: int = 2) -> float:
     """One optimiser step of these members together, measured after a first one that warms up."""
     population = Population(members, task, device)
-    repeats = max(1, min(repeats, members[0].train.steps - 1))
     start = 0.0
     for repeat in range(1 + repeats):
         if repeat == 1:

@@ -25,7 +25,7 @@ def load_plugin(path: Path) -> None:
         specification.loader.exec_module(module)
     except RecollectError as error:
         raise SpecError(f"--plugin {path}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f", line {frames[-1].lineno}" if frames else ""
         raise SpecError(

@@ -138,15 +138,19 @@ class Population:
         if self._clip_P is None:
             return None
         squares = [parameter.grad.square().flatten(1).sum(1) for parameter in parameters if parameter.grad is not None]
-        norm_P = torch.stack(squares).sum(0).sqrt()
-        return (self._clip_P / (norm_P + 1e-6)).clamp(max=1)
+        # Summed along the last axis: along the first one a CPU treats members in blocks, each with its own order of the sum.
+        norm_P = torch.stack(squares, dim=1).sum(1).sqrt()
+        # Where there is no limit the factor is 1 even if the norm overflows: company must not make a difference.
+        return (self._clip_P / (norm_P + 1e-6)).clamp(max=1).masked_fill(self._clip_P.isinf(), 1)
 
     # ---- looking ----
 
     @torch.no_grad()
     def evaluate(self) -> list[Evaluation]:
         """One evaluation per member, in member order; the only place that waits for the device."""
+        self.model.eval()  # for plugins with layers such as dropout; built-in mixers have none
         sums = torch.stack([self._sums(split) for split in self.task.test_splits]).cpu()  # (splits, 6, P)
+        self.model.train()
         mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
         self._loss_sum_P.zero_()
         self._steps_since_evaluation = 0
@@ -236,8 +240,8 @@ def rates(run: RunSpec) -> np.ndarray:
     # 0 at the end of the warmup, 1 after the last step
     done = np.maximum(0.0, (step - rising) / max(1, train.steps - rising))
     if train.decay == "cosine-per-epoch":
-        epochs = max(1, train.steps // run.steps_per_epoch)
-        done = np.minimum(1.0, (step // run.steps_per_epoch) / epochs)
+        epochs = math.ceil(train.steps / run.steps_per_epoch)  # a last one that is not whole still trains
+        done = (step // run.steps_per_epoch) / epochs
     shape = {"cosine": 0.5 * (1 + np.cos(np.pi * done)), "linear": 1 - done, "constant": np.ones(train.steps)}
     shape["cosine-per-epoch"] = shape["cosine"]
     return train.lr * ramp * shape[train.decay]

@@ -25,7 +25,8 @@ class Progress:
         self.done = sum(steps[run_id] for run_id in self._finished)
         self._start, self._done_before = time.monotonic(), self.done
         self._best: dict[str, dict[float, float]] = {}
-        self._running: dict[str, RunSpec] = {}
+        self._running: dict[str, RunSpec] = {}  # of the current pack, those that have not ended
+        self._step = 0  # where they stand
         for row in rows:
             if row.status in FINISHED and row.score is not None:
                 self._note_score(row.spec["model"]["mixer"]["name"], float(row.spec["train"]["lr"]), row.score)
@@ -33,11 +34,13 @@ class Progress:
     def feed(self, notice: Notice) -> None:
         match notice:
             case PackStarted():
-                self._running = {run.run_id: run for run in notice.runs}
+                self.done -= self._step * len(self._running)  # a pack that was given up (out of memory) starts again
+                self._running, self._step = {run.run_id: run for run in notice.runs}, notice.from_step
                 # Steps behind a checkpoint were made by an earlier process: they count as done, not as speed.
                 self.done += notice.from_step * len(notice.runs)
                 self._done_before += notice.from_step * len(notice.runs)
             case Advanced():
+                self._step += 1
                 self.done += notice.members
             case Seen():
                 for run_id, evaluation in notice.evaluations.items():
@@ -46,7 +49,9 @@ class Progress:
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunEnded():
                 self.ended += 1
-                skipped = notice.run.train.steps - notice.steps  # a solved or diverged run makes fewer steps than planned
+                # A run that was solved, diverged or failed makes fewer steps than planned; one that failed at once makes none.
+                made = self._step if self._running.pop(notice.run.run_id, None) else 0
+                skipped = notice.run.train.steps - made
                 self.done += skipped
                 self._done_before += skipped
             case Remark():

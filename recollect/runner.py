@@ -103,7 +103,8 @@ class Worker:
             claims = self.store.claim([run.run_id for run in pack], this_process(), self.lease_s)
             pack = tuple(run for run in pack if run.run_id in claims)
             if pack:
-                self._train_claimed(pack, claims, state)
+                mine = state.select([run.run_id for run in pack]) if state else None  # another worker may have got some
+                self._train_claimed(pack, claims, mine)
         checkpoint.discard(self.checkpoints, [row.run_id for row in self.store.rows() if row.status in FINISHED])
 
     # ---- choosing ----
@@ -147,9 +148,9 @@ class Worker:
             planner.use_threads(runs[0], self.threads)
             try:
                 self._sizes[shape] = planner.pack_size(runs, self._data(runs[0]), self.device)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
+            except Exception as error:
+                # Out of memory, or a mixer that fails: a run on its own then fails for its own reason, and no other with it.
+                self.store.note("planning", f"{runs[0].model.mixer.name}: {type(error).__name__}: {error}")
                 self._sizes[shape] = 1
         return self._sizes[shape]
 

@@ -13,8 +13,9 @@ task.pairs = [4, 8]
 
 import itertools
 import math
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from recollect.spec.base import shorten, suggest
 
 MAX_FILE_BYTES = 1_000_000
 MAX_RUNS = 100_000
+MAX_NAME = 200
+MAX_DOTS = 2_000
+MAX_DEPTH = 8  # levels of tables and lists; a real specification has five
+_NUMBER = re.compile(r"(?<![\w.])\d[\d_]*\.\d[\w+-]*(?![\w.])")
 _GRID_KEYS = {"from", "to", "points"}
 _TOP_KEYS = {"name", "task", "model", "train", "seed", "data_seed", "sweep"}
 
@@ -44,24 +49,25 @@ class Sweep:
 def read_sweep(path: Path, overrides: Iterable[str] = ()) -> Sweep:
     """The sweep in a TOML file, with `a.b=1` overrides; SpecError if anything in it is off."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise SpecError(f"{path}: {path.stat().st_size:,} bytes; a specification has at most {MAX_FILE_BYTES:,}")
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)  # not all of it: a device may never end
+        if len(content) > MAX_FILE_BYTES:
+            raise SpecError(f"{path}: more than {MAX_FILE_BYTES:,} bytes; a specification has at most that many")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8 text") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror}); give the path of a TOML file") from None
-    return parse_sweep(text, overrides, name=path.stem, origin=str(path))
+    name = "".join(letter if letter.isprintable() else "?" for letter in path.stem)[:MAX_NAME]
+    return parse_sweep(text, overrides, name=name, origin=str(path))
 
 
 def parse_sweep(text: str, overrides: Iterable[str] = (), name: str = "sweep", origin: str = "specification") -> Sweep:
     """The sweep in a TOML text."""
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = _load(text)
+    except ValueError as error:
         raise SpecError(f"{origin}: not TOML: {shorten(str(error), 200)}") from None
-    except RecursionError:
-        raise SpecError(f"{origin}: nested too deeply; a specification has at most a few levels") from None
     overrides = list(overrides)
     for override in overrides:
         _apply(table, override)
@@ -69,14 +75,26 @@ def parse_sweep(text: str, overrides: Iterable[str] = (), name: str = "sweep", o
     return build_sweep(table, name=name, source=source)
 
 
+def _load(text: str) -> dict[str, Any]:
+    """The tables of a TOML text, or a ValueError; what would keep the parser busy for minutes is refused before."""
+    # Its time grows with the square of the number of parts of a key such as a.b.c; the dots inside numbers are harmless.
+    if _NUMBER.sub("", text).count(".") > MAX_DOTS:
+        raise ValueError(f"more than {MAX_DOTS:,} dots outside of numbers")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply; a specification has at most a few levels") from None
+
+
 def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "") -> Sweep:
     """The sweep in an already parsed table."""
+    _check_form(table)
     for key in table:
         if key not in _TOP_KEYS:
             raise SpecError(f"{key}: unknown key; {suggest(key, _TOP_KEYS)}")
     name = table.get("name", name)
-    if not isinstance(name, str) or not 1 <= len(name) <= 200:
-        raise SpecError(f"name = {shorten(name)}: must be a text of 1 to 200 characters")
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        raise SpecError(f"name = {shorten(name)}: must be a text of 1 to {MAX_NAME} printable characters")
     base = {key: value for key, value in table.items() if key not in ("name", "sweep")}
     base.setdefault("train", {})
     axes = _axes(table.get("sweep", {}))
@@ -84,6 +102,19 @@ def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "")
     if size > MAX_RUNS:
         raise SpecError(f"sweep: {size:,} runs; at most {MAX_RUNS:,} fit into one sweep: shorten an axis or split the file")
     return Sweep(name, source, _expand(base, axes))
+
+
+def _check_form(value: Any, depth: int = 0) -> None:
+    """Refuse what would make a message unreadable or a walk endless, before any of the two is made."""
+    if depth > MAX_DEPTH:
+        raise SpecError(f"nested more than {MAX_DEPTH} levels deep; a specification has at most a few")
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or len(key) > MAX_NAME or not key.isprintable():
+                raise SpecError(f"key {shorten(key)}: must be a text of at most {MAX_NAME} printable characters")
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_form(inner, depth + 1)
 
 
 def pack(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
@@ -95,11 +126,11 @@ def pack(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
 
 
 def log_grid(low: float, high: float, points: int) -> list[float]:
-    """Equally spaced in the logarithm; rounded to four digits so that a grid reads like what a person would type."""
+    """Equally spaced in the logarithm; inner points have four digits, so that a grid reads like what a person would type."""
     if points == 1:
         return [low]
-    exponents = (math.log10(low) + i * (math.log10(high) - math.log10(low)) / (points - 1) for i in range(points))
-    return [float(f"{10**exponent:.3e}") for exponent in exponents]
+    exponents = (math.log10(low) + i * (math.log10(high) - math.log10(low)) / (points - 1) for i in range(1, points - 1))
+    return [low, *(float(f"{10**exponent:.3e}") for exponent in exponents), high]
 
 
 def _expand(base: dict[str, Any], axes: list[Axis]) -> tuple[RunSpec, ...]:
@@ -136,13 +167,19 @@ def _axes(table: Any) -> list[Axis]:
     for lists in filter(None, map(_lists, zipped)):
         lengths = {path: len(values) for path, values in lists.items()}
         if len(set(lengths.values())) > 1:
-            raise SpecError(f"sweep.zip: lists must have equal lengths, not {lengths}")
+            raise SpecError(f"sweep.zip: lists must have equal lengths, not {shorten(lengths, 120)}")
         axes.append((tuple(lists), list(zip(*lists.values(), strict=True))))
-    paths = [path for names, _ in axes for path in names]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise SpecError(f"sweep: {path} is an axis twice; keep one of them")
+    seen: set[str] = set()
+    for names, _ in axes:
+        _refuse_repeats(names, seen)
+        seen.update(names)
     return axes
+
+
+def _refuse_repeats(new: Iterable[str], known: Collection[str]) -> None:
+    for path in new:
+        if path in known:
+            raise SpecError(f"sweep: {path} is an axis twice; keep one of them")
 
 
 def _lists(table: dict[str, Any], prefix: str = "") -> dict[str, list[Any]]:
@@ -153,22 +190,24 @@ def _lists(table: dict[str, Any], prefix: str = "") -> dict[str, list[Any]]:
         if isinstance(value, list):
             if not value:
                 raise SpecError(f"sweep.{path} = []: an axis needs at least one value")
-            found[path] = value
+            new = {path: value}
         elif isinstance(value, dict) and value.keys() & _GRID_KEYS:
-            found[path] = _grid(path, value)
+            new = {path: _grid(path, value)}
         elif isinstance(value, dict) and value:
-            found |= _lists(value, f"{path}.")
+            new = _lists(value, f"{path}.")
         else:
             raise SpecError(
                 f"sweep.{path} = {shorten(value)}: must be a list or a grid such as {{ from = 1e-4, to = 1e-1, points = 7 }}"
             )
+        _refuse_repeats(new, found)
+        found |= new
     return found
 
 
 def _grid(path: str, table: dict[str, Any]) -> list[float]:
     low, high, points = (table.get(key) for key in ("from", "to", "points"))
     if table.keys() != _GRID_KEYS:
-        raise SpecError(f"sweep.{path}: a grid has exactly the keys from, to and points, not {', '.join(table)}")
+        raise SpecError(f"sweep.{path}: a grid has exactly the keys from, to and points, not {shorten(', '.join(table))}")
     for value in (low, high):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise SpecError(f"sweep.{path}: from and to must be finite numbers greater than 0, not {shorten(value)}")
@@ -185,11 +224,11 @@ def _apply(table: dict[str, Any], override: str) -> None:
     """`a.b=1` onto the table. Fixing a value that is an axis of the sweep takes the axis away."""
     path, equals, text = override.partition("=")
     path = path.strip()
-    if not equals or not path or not all(part.strip() for part in path.split(".")):
+    if not equals or not all(part.strip() for part in path.split(".")) or not override.isprintable():
         raise SpecError(f"--set {shorten(override)}: must look like a.b=1, for example --set train.lr=1e-3")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = _load(f"value = {text}")["value"]
+    except ValueError:
         value = text.strip()
     axis = path.removeprefix("sweep.")
     sweep = table.get("sweep")

@@ -4,6 +4,7 @@ Before every step the caller gets control (`Ready`): all that came before is acc
 must not wait for the device. Evaluations, ends of members and compactions happen at the evaluation steps only.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -91,8 +92,10 @@ def _look(population: Population, living: list[RunSpec], streaks: Streaks) -> Lo
     diverged = dict(zip(population.members, population.diverged(), strict=True))
     found, ends = {}, []
     for run in living:
-        if diverged[run]:
-            ends.append(End(run, "diverged", diverged_step=diverged[run]))
+        # The last update can break a run whose training losses were all finite: the test loss tells.
+        broken = diverged[run] or (0 if math.isfinite(evaluations[run].test_loss) else population.step)
+        if broken:
+            ends.append(End(run, "diverged", diverged_step=broken))
             continue
         found[run.run_id] = evaluations[run]
         solved = streaks.solved(run, evaluations[run])

@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def _blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return [text for tag, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE) if tag == language]
 
 
 def test_the_example_mixer_is_the_file_in_examples_and_short():
@@ -28,8 +28,9 @@ def test_the_example_mixer_is_the_file_in_examples_and_short():
 def test_the_example_mixer_trains_by_the_readmes_command(tmp_path: Path):
     (command,) = re.findall(r"^recollect (run examples/mqar.toml --plugin .*)$", README, re.MULTILINE)
     words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", command.replace("--out out", ""))]
-    words += ["--out", str(tmp_path / "out"), "--set", "train.steps=4", "--set", "sweep.seed=[42]", "--set", "sweep.train.lr=[1e-3]"]
-    words += ["--set", "train.evaluations=2"]
+    words += ["--out", str(tmp_path / "out")]
+    for short in ("train.steps=4", "train.evaluations=2", "sweep.seed=[42]", "sweep.train.lr=[1e-3]"):
+        words += ["--set", short]
     run = subprocess.run([sys.executable, "-m", "recollect", *words], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     with Store.open(tmp_path / "out", read_only=True) as store:

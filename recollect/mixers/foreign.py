@@ -13,10 +13,10 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import create_model
+from pydantic import AfterValidator, create_model
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
@@ -37,6 +37,9 @@ class ForeignSpec(MixerSpec):
     source: str
 
 
+_RESERVED = frozenset(dir(ForeignSpec)) | ForeignSpec.model_fields.keys()
+
+
 def mixer(name: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
     """Class decorator: register a plain module under `name`."""
 
@@ -54,7 +57,8 @@ def _options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
     if not name.isidentifier():
         raise SpecError(f"mixer {shorten(name)}: must be a plain name of letters, digits and _; for example my_mixer")
     digest = _digest(module)
-    fields: dict[str, Any] = {"name": (Literal[name], name), "source": (Literal[digest], digest)}
+    source = Annotated[str, AfterValidator(_same_as(digest))]
+    fields: dict[str, Any] = {"name": (Literal[name], name), "source": (source, digest)}
     parameters = list(inspect.signature(module).parameters.values())
     if not any(parameter.name == "width" for parameter in parameters):
         raise SpecError(f"mixer {name}: {module.__name__}.__init__ must take `width`; for example def __init__(self, width)")
@@ -62,6 +66,8 @@ def _options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
         if parameter.name in ("width", "length"):
             continue
         default = parameter.default
+        if parameter.name in _RESERVED:
+            raise SpecError(f"mixer {name}: option {parameter.name} has a name that means something else here; rename it")
         if type(default) not in _OPTION_TYPES:
             raise SpecError(f"mixer {name}: option {parameter.name} needs a default that is a number, true/false or a text")
         fields[parameter.name] = (type(default), default)
@@ -77,6 +83,17 @@ def _digest(module: type[nn.Module]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _same_as(digest: str) -> Callable[[str], str]:
+    def check(source: str) -> str:
+        if source != digest:
+            raise ValueError(
+                f"{source} is another version of the plugin than {digest} here; bring that file back, or sweep anew"
+            )
+        return source
+
+    return check
+
+
 class ForeignMixer(Mixer):
     """P copies of a plain module behind the population contract."""
 
@@ -88,7 +105,7 @@ class ForeignMixer(Mixer):
         for name, value in _tensors(template).items():
             stacked = torch.empty(site.population, *value.shape, dtype=value.dtype)
             if isinstance(value, nn.Parameter):
-                self.register_parameter(_flat(name), nn.Parameter(stacked))
+                self.register_parameter(_flat(name), nn.Parameter(stacked, requires_grad=value.requires_grad))
             else:
                 self.register_buffer(_flat(name), stacked)
 
@@ -106,6 +123,10 @@ class ForeignMixer(Mixer):
         seed = int(torch.randint(2**62, (), generator=generator))
         return {_flat(name): value.detach() for name, value in _tensors(self._construct(seed)).items()}
 
+    def train(self, mode: bool = True) -> Self:
+        self._template[0].train(mode)
+        return super().train(mode)
+
     def forward(self, x_PBLD: Tensor) -> Tensor:
         # unbind, not indexing: its backward writes each gradient once instead of P full-sized tensors.
         slices = {name: value.unbind() for name, value in stacked_tensors(self).items()}
@@ -115,7 +136,7 @@ class ForeignMixer(Mixer):
             y_BLD = functional_call(self._template[0], {name: slices[flat][p] for name, flat in names}, (x_BLD,))
             if not isinstance(y_BLD, Tensor) or y_BLD.shape != x_BLD.shape:
                 got = tuple(y_BLD.shape) if isinstance(y_BLD, Tensor) else type(y_BLD).__name__
-                raise SpecError(
+                raise TypeError(
                     f"mixer {self.spec.name}: forward gave {got} for an input of {tuple(x_BLD.shape)}; it must keep the shape"
                 )
             outputs.append(y_BLD)
@@ -133,5 +154,5 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _flat(name: str) -> str:
-    """A dotted name as one that a module may register."""
-    return name.replace(".", "/")
+    """A dotted name as one that a module may register, and that is no attribute of it already."""
+    return "own/" + name.replace(".", "/")

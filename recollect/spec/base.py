@@ -48,7 +48,7 @@ class NestedError(ValueError):
     """Problems of a part that was validated on its own; each line starts with the path inside that part."""
 
 
-def by_name(registry: Mapping[str, type[Spec]], what: str) -> Callable[[Any], Any]:
+def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Callable[[Any], Any]:
     """A validator that picks the model class by the part's `name`; a bare name stands for that class with its defaults.
 
     The registry may grow after import (plugins), which is why this is no closed union of types.
@@ -62,7 +62,7 @@ def by_name(registry: Mapping[str, type[Spec]], what: str) -> Callable[[Any], An
             raise ValueError(f"{shorten(raw)} must be the name of a {what} or a table with a name; see `recollect {what}s`")
         name = table.get("name")
         if not isinstance(name, str) or name not in registry:
-            raise ValueError(f"{shorten(name)} is no {what} here; {suggest(str(name), registry)}")
+            raise ValueError(f"{shorten(name)} is no {what} here; {suggest(str(name), registry, hint)}")
         try:
             return registry[name].model_validate(table)
         except ValidationError as error:
@@ -74,10 +74,12 @@ def by_name(registry: Mapping[str, type[Spec]], what: str) -> Callable[[Any], An
 def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
     """A pydantic error as at most three lines: path = value: rule; remedy."""
     problems = error.errors(include_url=False)
-    lines = [_explain_one(problem, model, at) for problem in problems]
-    lines = list(dict.fromkeys(line for text in lines for line in text.splitlines()))
-    if len(lines) > 3:
-        lines = [*lines[:2], f"and {len(lines) - 2} more problems"]
+    looked_at = problems[:20]  # a hostile file can have 100,000, and only two are told
+    texts = [_explain_one(problem, model, at) for problem in looked_at]
+    lines = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
+    found = len(lines) + len(problems) - len(looked_at)
+    if found > 3:
+        lines = [*lines[:2], f"and {found - 2} more problems"]
     return "\n".join(lines)
 
 
@@ -87,11 +89,11 @@ def shorten(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """`did you mean X?` when something is near, else the list of what there is."""
+def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
+    """`did you mean X?` when something is near, else the list of what there is and a hint at what more there could be."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"
 
 
 def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:

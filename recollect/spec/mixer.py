@@ -68,4 +68,5 @@ class MambaSpec(MixerSpec):
 # Name -> options. A plugin adds its own line here (see mixers/foreign.py).
 MIXERS: dict[str, type[MixerSpec]] = {"attention": AttentionSpec, "mamba": MambaSpec}
 
-AnyMixer = Annotated[SerializeAsAny[MixerSpec], BeforeValidator(by_name(MIXERS, "mixer"))]
+choose_mixer = by_name(MIXERS, "mixer", hint=" (one of a plugin needs --plugin FILE.py)")
+AnyMixer = Annotated[SerializeAsAny[MixerSpec], BeforeValidator(choose_mixer)]

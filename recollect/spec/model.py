@@ -4,10 +4,8 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from recollect.spec.base import Spec, by_name
-from recollect.spec.mixer import MIXERS, AnyMixer, Block, MixerSpec, Norm, Positions
-
-_choose_mixer = by_name(MIXERS, "mixer")
+from recollect.spec.base import Spec
+from recollect.spec.mixer import AnyMixer, Block, MixerSpec, Norm, Positions, choose_mixer
 
 
 class ModelSpec(Spec):
@@ -26,11 +24,11 @@ class ModelSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _ask_the_mixer(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict) or "mixer" not in raw:
+        if not isinstance(raw, dict):
             return raw
         try:
-            mixer = _choose_mixer(raw["mixer"])
-        except ValueError:
+            mixer = choose_mixer(raw["mixer"])
+        except (KeyError, ValueError):
             # Reported once, by the field itself; the values only keep the missing ones from being reported on top of it.
             return {"block": "mixer", "norm": "layer", "positions": "none"} | raw
         assert isinstance(mixer, MixerSpec)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recollect.spec.base import PerMember, Spec, by_name
+from recollect.spec.base import PerMember, Spec, by_name, shorten
 from recollect.spec.model import ModelSpec
 from recollect.spec.task import TASKS, TaskSpec
 from recollect.spec.train import TrainSpec
@@ -43,13 +43,16 @@ class RunSpec(Spec):
             return raw | {"train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")}
         train.setdefault("batch", task.default_batch)
         _resolve_steps(train, task)
-        if isinstance(train["steps"], int):
-            train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, train["steps"])))
+        steps = train["steps"] if isinstance(train["steps"], int) else 1  # bad steps are reported by their own field
+        train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, steps)))
         return raw | {"task": task, "train": train}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        self.task.check_batch(self.train.batch)
+        try:
+            self.task.check_batch(self.train.batch)
+        except ValueError as error:
+            raise ValueError(f"train.{error}") from None
         return self
 
     @classmethod
@@ -86,13 +89,13 @@ def _without(table: dict[str, Any], key: str) -> dict[str, Any]:
 def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     epochs = train.pop("epochs", None)
     if epochs is not None and "steps" in train:
-        raise ValueError(f"train.epochs = {epochs} and train.steps = {train['steps']}: give one of the two")
+        raise ValueError(f"train.epochs = {shorten(epochs)} and train.steps = {shorten(train['steps'])}: give one of the two")
     if "steps" in train:
         return
     epochs = DEFAULT_EPOCHS if epochs is None else epochs
     if isinstance(epochs, bool) or not isinstance(epochs, int | float) or not 0 < epochs <= 1_000_000:
         raise ValueError(
-            f"train.epochs = {epochs!r}: must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
+            f"train.epochs = {shorten(epochs)}: must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
         )
     batch = train["batch"]
     rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1  # a bad batch is reported by its own field

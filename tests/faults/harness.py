@@ -17,13 +17,15 @@ from recollect import failpoint
 
 Acknowledge = Callable[[str], None]
 _context = multiprocessing.get_context("forkserver")
+_preloaded = ["harness"]
 
 
 def preload(*modules: str) -> None:
     """Name the modules the fork server imports once; call it at the top of a test module, before the first child."""
     # The server looks for modules in PYTHONPATH alone; it inherits this process's environment when it starts.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    _context.set_forkserver_preload(["harness", *modules])
+    _preloaded.extend(modules)  # there is one server for all test modules of a session
+    _context.set_forkserver_preload(_preloaded)
 
 
 class Child:

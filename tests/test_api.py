@@ -1,0 +1,109 @@
+"""The same work from Python: tables, paths and sweeps in, results out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import recollect
+from recollect.api import Results, choose_device, plan
+from recollect.catalogue import duration
+from recollect.errors import SpecError
+from recollect.runner import PackStarted, RunEnded
+from recollect.store import Store
+from recollect.sweep import build_sweep
+
+TABLE: dict[str, Any] = {
+    "name": "tiny",
+    "task": {"name": "mqar", "vocabulary": 32, "length": 16, "train_rows": 64, "test_rows": 32},
+    "model": {"mixer": "attention", "width": 8, "depth": 1},
+    "train": {"batch": 32, "steps": 4, "evaluations": 2},
+    "sweep": {"train": {"lr": [1e-3, 1e-2]}},
+}
+
+
+def test_a_table_a_sweep_and_a_file_give_the_same_results(tmp_path: Path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(
+        'task = { name = "mqar", vocabulary = 32, length = 16, train_rows = 64, test_rows = 32 }\n'
+        'model = { mixer = "attention", width = 8, depth = 1 }\ntrain = { batch = 32, steps = 4, evaluations = 2 }\n'
+    )
+    ways = [TABLE, build_sweep(TABLE), path, str(path)]
+    found = []
+    for number, way in enumerate(ways):
+        overrides = ["sweep.train.lr=[1e-3, 1e-2]"] if number > 1 else []
+        found.append(recollect.run(way, tmp_path / str(number), device="cpu", overrides=overrides))
+    numbers = [[(row.run_id, row.status, row.accuracy, row.test_loss) for row in results.rows] for results in found]
+    assert numbers[1:] == numbers[:-1]
+    assert [len(results.curves) for results in found] == [2] * 4
+
+
+def test_results_are_what_the_folder_holds(tmp_path: Path):
+    results = recollect.run(TABLE, tmp_path, device="cpu")
+    assert Results.load(str(tmp_path)) == results
+    for row in results.rows:
+        assert (row.status, row.steps, row.device, row.state_size) == ("done", 4, "cpu", 2 * 8 * 16)
+        assert row.parameters == 32 * 8 + 16 * 8 + (4 * 64 + 4 * 8) + (8 * 64 + 5 * 8) + 4 * 8 + 2 * 8
+        assert set(row.versions) == {"recollect", "torch", "python"}
+        last = results.curves[row.run_id][-1]
+        assert (last.step, last.accuracy, last.test_loss) == (4, row.accuracy, row.test_loss)
+
+
+def test_a_listener_hears_every_run_and_finished_runs_stay(tmp_path: Path):
+    heard: list[Any] = []
+    first = recollect.run(TABLE, tmp_path, device="cpu", listen=heard.append)
+    assert [notice.status for notice in heard if isinstance(notice, RunEnded)] == ["done", "done"]
+    assert sum(len(notice.runs) for notice in heard if isinstance(notice, PackStarted)) == 2
+    heard.clear()
+    larger = TABLE | {"sweep": {"train": {"lr": [1e-3, 1e-2, 1e-1]}}}
+    second = recollect.run(larger, tmp_path, device="cpu", listen=heard.append)
+    assert len([notice for notice in heard if isinstance(notice, RunEnded)]) == 1
+    assert [row for row in second.rows if row.run_id in first.curves] == first.rows
+
+
+def test_results_as_a_data_frame(tmp_path: Path):
+    frame = recollect.run(TABLE, tmp_path, device="cpu").to_pandas()
+    assert sorted(frame["train.lr"]) == [1e-3, 1e-2]
+    assert set(frame["model.mixer.name"]) == {"attention"}
+    assert {"run_id", "status", "accuracy", "wall_s"} <= set(frame.columns)
+
+
+def test_a_bad_sweep_writes_nothing(tmp_path: Path):
+    with pytest.raises(SpecError, match=r"^train\.steps = 0: must be at least 1"):
+        recollect.run(TABLE | {"train": {"steps": 0}, "sweep": {}}, tmp_path / "out")
+    with pytest.raises(SpecError, match=r"^device = 'abacus': not here; use auto or one of cpu"):
+        recollect.run(TABLE, tmp_path / "out", device="abacus")
+    assert not (tmp_path / "out").exists()
+
+
+def test_planning_twice_adds_nothing(tmp_path: Path):
+    with Store.create(tmp_path) as store:
+        assert plan(store, build_sweep(TABLE)).new == 2
+        again = plan(store, build_sweep(TABLE))
+        assert (again.new, again.known["todo"]) == (0, 2)
+        assert [sweep.name for sweep in store.sweeps()] == ["tiny"]
+
+
+def test_auto_is_a_gpu_if_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert choose_device("auto") == torch.device("cuda")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(SpecError) as caught:
+        choose_device("cuda:2")
+    assert str(caught.value) == (
+        "device = 'cuda:2': not here; use auto or one of cpu, cuda, cuda:0, cuda:1 (`recollect doctor` says why)"
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+    with pytest.raises(SpecError, match="device = 'cuda': not here; use auto or one of cpu "):
+        choose_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (1.54, "1.5 s"), (59, "59 s"), (720, "12 min"), (12_240, "3.4 h"), (200_000, "2.3 days")]
+)
+def test_durations_in_words(seconds, text):
+    assert duration(seconds) == text
