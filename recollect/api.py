@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
     import torch
 
-    from recollect.runner import Notice
+    from recollect.notices import Notice
 
 
 @dataclass(frozen=True)

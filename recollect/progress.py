@@ -8,8 +8,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from recollect.analysis import rate_text, score_text
+from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
 from recollect.rows import FINISHED, RunRow
-from recollect.runner import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
 from recollect.spec import RunSpec
 
 

@@ -31,7 +31,7 @@ class RunRow:
     chance: float  # the score of a model that has not learnt the binding
     attempt: int = 0
     steps: int | None = None  # optimiser steps taken
-    wall_s: float | None = None  # the run's share of its population's time, all attempts
+    wall_s: float | None = None  # the run's share of its population's time, in the attempt that ended it
     train_loss: float | None = None
     test_loss: float | None = None
     accuracy: float | None = None

@@ -18,6 +18,7 @@ import recollect
 from recollect import checkpoint, planner, tasks
 from recollect.durable import sweep_orphans
 from recollect.errors import RecollectError, ResourceError, Stopped
+from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
 from recollect.ownership import this_process
 from recollect.population import Population, PopulationState
 from recollect.rows import FINISHED, Evaluation
@@ -30,45 +31,6 @@ from recollect.train import End, Looked, Ready, Streaks, train
 LEASE_S, HEARTBEAT_S = 60.0, 10.0
 SAVE_EVERY_S = 0.5  # at least this long between checkpoints ...
 SAVE_SHARE = 0.02  # ... and so long that saving takes at most this share of the time
-
-
-@dataclass(frozen=True)
-class PackStarted:
-    runs: tuple[RunSpec, ...]
-    from_step: int
-
-
-@dataclass(frozen=True)
-class Advanced:
-    """`members` runs made one step."""
-
-    members: int
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Evaluations came in, by run."""
-
-    evaluations: dict[str, Evaluation]
-
-
-@dataclass(frozen=True)
-class RunEnded:
-    run: RunSpec
-    status: str
-    last: Evaluation | None
-    steps: int
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something worth a line: a split after out of memory, a damaged checkpoint."""
-
-    text: str
-
-
-Notice = PackStarted | Advanced | Seen | RunEnded | Remark
 
 
 @dataclass

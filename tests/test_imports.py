@@ -18,7 +18,7 @@ LEVELS = [
     ["errors"],
     ["failpoint", "ownership", "rows"],  # rows: plain data, the words that all later levels share
     ["durable", "spec"],
-    ["sweep", "store_records", "store_schema"],
+    ["sweep", "notices", "store_records", "store_schema"],
     ["store_file"],
     ["store"],
     ["salvage"],
@@ -38,7 +38,8 @@ LEVELS = [
     ["__main__"],
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
-TORCH_FREE = ["recollect", "recollect.spec", "recollect.sweep", "recollect.rows", "recollect.store", "recollect.salvage",
+TORCH_FREE = ["recollect", "recollect.spec", "recollect.sweep", "recollect.rows", "recollect.notices", "recollect.store",
+              "recollect.salvage",
               "recollect.analysis", "recollect.report", "recollect.export", "recollect.catalogue", "recollect.api",
               "recollect.interrupts", "recollect.cli"]  # fmt: skip
 

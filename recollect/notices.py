@@ -1,0 +1,45 @@
+"""What a worker tells whoever listens: plain data, for a view, a log or a test."""
+
+from dataclasses import dataclass
+
+from recollect.rows import Evaluation
+from recollect.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class PackStarted:
+    runs: tuple[RunSpec, ...]
+    from_step: int
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """`members` runs made one step."""
+
+    members: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Evaluations came in, by run."""
+
+    evaluations: dict[str, Evaluation]
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    run: RunSpec
+    status: str
+    last: Evaluation | None
+    steps: int
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something worth a line: a split after out of memory, a damaged checkpoint."""
+
+    text: str
+
+
+Notice = PackStarted | Advanced | Seen | RunEnded | Remark
