@@ -25,6 +25,7 @@ from recollect.tasks.base import Task
 MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
 WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
+LARGE_STEP = 50_000_000  # tokens x layers x width^2 from which on a CPU's step has more than one thread
 FLOAT = 4
 
 
@@ -88,10 +89,13 @@ def _operations(run: RunSpec, model: Model) -> int:
 def use_threads(run: RunSpec, available: int) -> int:
     """Set the number of CPU threads for a run's shape: a power of two whose shares of a batch are whole blocks.
 
-    Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help.
+    Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help. A small
+    step has one thread, because several would mostly wait for one another. The rule depends on the specification alone, not
+    on a measurement: bits depend on the number of threads, and a resumed run must have as many as before.
     """
     threads = 1
-    while 2 * threads <= available and run.train.batch % (ROW_MULTIPLE * 2 * threads) == 0:
+    work = run.train.batch * run.task.train_length * run.model.depth * run.model.width**2
+    while work >= LARGE_STEP and 2 * threads <= available and run.train.batch % (ROW_MULTIPLE * 2 * threads) == 0:
         threads *= 2
     torch.set_num_threads(threads)
     return threads

@@ -52,8 +52,12 @@ def test_operations_of_attention_by_hand(make_run):
     ("batch", "available", "used"), [(512, 16, 16), (512, 7, 4), (64, 16, 2), (96, 4, 1), (32, 8, 1), (21, 8, 1), (512, 1, 1)]
 )
 def test_threads_are_a_power_of_two_that_divides_the_batch_into_whole_blocks(make_run, batch, available, used):
-    run = make_run({"task.train_rows": 512, "train.batch": batch})
+    run = make_run({"task.train_rows": 512, "train.batch": batch, "model.width": 1024})
     assert planner.use_threads(run, available) == torch.get_num_threads() == used
+
+
+def test_a_small_step_has_one_thread(make_run):
+    assert planner.use_threads(make_run({"task.train_rows": 512, "train.batch": 512}), available=8) == 1
 
 
 # ---- pack size ----

@@ -22,8 +22,9 @@ import torch
 from harness import Acknowledge
 
 from recollect import api, cli, durable, failpoint, progress, report, runner, tasks
+from recollect.notices import Advanced, Notice, PackStarted, RunEnded
 from recollect.population import Population
-from recollect.runner import Advanced, PackStarted, RunEnded, Worker
+from recollect.runner import Worker
 from recollect.store import Store
 from recollect.sweep import Sweep, parse_sweep
 from recollect.tasks.base import Batch
@@ -105,7 +106,7 @@ def move_clock_by_steps() -> None:
 def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int) -> None:
     """Plan the sweep and train what is todo; says each pack, each step before it is made and each end after it is stored."""
 
-    def listen(notice: runner.Notice) -> None:
+    def listen(notice: Notice) -> None:
         match notice:
             case PackStarted():
                 acknowledge(f"pack {len(notice.runs)} {notice.from_step}")
