@@ -170,7 +170,8 @@ def _verified(path: Path) -> bytes:
     except OSError as error:
         raise _UnreadableError(f"{path}: cannot be read ({error.strerror}); mend that, then `recollect resume`") from None
     if not prefix.startswith(_MAGIC):
-        if prefix.startswith(_FAMILY) and prefix[len(_FAMILY) :].partition(b"\n")[0].isdigit():
+        version, newline, _ = prefix[len(_FAMILY) :].partition(b"\n")  # cut off before the newline it is no version but damage
+        if prefix.startswith(_FAMILY) and newline and version.isdigit():
             raise _UnreadableError(f"{path}: written by another version of recollect; upgrade, or resume with that version")
         raise _damaged(path, "it does not begin like a checkpoint")
     if hashlib.sha256(body).hexdigest().encode() + b"\n" != prefix[len(_MAGIC) :]:

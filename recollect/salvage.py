@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError
+from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation, RunRow
 from recollect.store_file import FILE, Database
 from recollect.store_schema import POINT_COLUMNS, RUN_COLUMNS, evaluation, run_row
@@ -67,7 +67,7 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
         try:
             last = _last_point(connection, columns[0], problems)
             rows.append(run_row(columns, last))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, StoreError) as error:
             problems.append(f"run in row {rowid}: unreadable content ({error})")
     connection.close()
     return rows, problems

@@ -97,8 +97,8 @@ class Store(Database):
     def reclaim(self, dead: Callable[[str], bool] = is_dead) -> list[str]:
         """Take back the runs whose lease ran out or whose owner is dead.
 
-        A run taken back without progress may have been killed for its memory: it next trains in half the company, and after
-        MAX_LOST such attempts in a row it is failed.
+        A run taken back without progress may have been killed for its memory: it next trains in half the company. Once alone,
+        with MAX_LOST such attempts in a row behind it, it is failed.
         """
         if not self._stale(dead):
             return []
@@ -108,9 +108,9 @@ class Store(Database):
                 {run_id: attempt for run_id, attempt, _ in stale},
                 "lost = lost + (NOT progressed), "
                 "pack_limit = CASE WHEN progressed THEN pack_limit ELSE max(1, pack_size / 2) END, "
-                "status = CASE WHEN NOT progressed AND lost + 1 >= :most THEN 'failed' ELSE 'todo' END, "
-                "failure = CASE WHEN NOT progressed AND lost + 1 >= :most THEN :failure END, "
-                "finished = CASE WHEN NOT progressed AND lost + 1 >= :most THEN :now END, "
+                "status = CASE WHEN NOT progressed AND pack_size = 1 AND lost + 1 >= :most THEN 'failed' ELSE 'todo' END, "
+                "failure = CASE WHEN NOT progressed AND pack_size = 1 AND lost + 1 >= :most THEN :failure END, "
+                "finished = CASE WHEN NOT progressed AND pack_size = 1 AND lost + 1 >= :most THEN :now END, "
                 "owner = NULL, renewed = NULL, lease_until = NULL",
                 most=MAX_LOST,
                 now=self.wall(),

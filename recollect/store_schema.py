@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from recollect.errors import StoreError
 from recollect.rows import Evaluation, RunRow
 
 APPLICATION_ID = 0x5245434F  # "RECO"
@@ -155,7 +156,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
     parameters, state_size, device, threads, versions = machine
     return RunRow(
         run_id=run_id,
-        spec=json.loads(spec),
+        spec=_table(run_id, spec),
         status=status,
         score_name=score_name,
         chance=float(chance),
@@ -173,5 +174,17 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         state_size=state_size,
         device=device,
         threads=threads,
-        versions=json.loads(versions),
+        versions=_table(run_id, versions),
     )
+
+
+def _table(run_id: str, text: str) -> dict[str, Any]:
+    try:
+        table = json.loads(text)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        raise StoreError(
+            f"run {run_id}: what is stored of it is not as it was written; save the others with `recollect export --salvage`"
+        )
+    return table

@@ -122,3 +122,12 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SpecError, match=r"file: cannot be written \(.*\); choose a folder you may write to"):
         checkpoint.save(tmp_path / "file", at(1))
+
+
+def test_a_file_cut_off_inside_its_first_line_is_damaged_not_newer(tmp_path: Path) -> None:
+    path = checkpoint.save(tmp_path, at(1, "a"))
+    path.write_bytes(path.read_bytes()[: len("recollect checkpoint 1")])
+    found = checkpoint.catalogue(tmp_path)
+    assert found.entries == ()
+    assert not path.exists()
+    assert len(found.problems) == 1

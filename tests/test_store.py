@@ -294,3 +294,23 @@ def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
 def test_the_store_needs_neither_torch_nor_pydantic() -> None:
     code = "import sys, recollect.store; print([m for m in ('torch', 'pydantic', 'numpy') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_large_pack_is_halved_down_to_one_before_a_run_is_given_up(tmp_path: Path) -> None:
+    names = [f"r{i}" for i in range(64)]
+    with Store.create(tmp_path) as store:
+        store.plan([PlannedRun(name, "{}", "accuracy", 0.5) for name in names], "large", "")
+        size = 64
+        for _ in range(MAX_LOST + 2):
+            store.claim(names[:size], "dead", 60)
+            store.reclaim(lambda owner: True)
+            assert store.counts()["failed"] == (1 if size == 1 else 0)
+            size = store.todo()[0].pack_limit or size
+        assert {row.status for row in store.rows()[1:]} == {"todo"}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "null"])
+def test_a_stored_specification_that_is_no_table_is_damage(store: Store, text: str) -> None:
+    store.plan([PlannedRun("z", text, "accuracy", 0.5)], "hostile", "")
+    with pytest.raises(StoreError, match=r"^run z: what is stored of it is not as it was written"):
+        store.rows()

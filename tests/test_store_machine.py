@@ -124,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
             model.status = "todo"
             if not model.progressed:
                 model.lost, model.limit = model.lost + 1, max(1, model.size // 2)
-                model.status = "failed" if model.lost >= MAX_LOST else "todo"
+                model.status = "failed" if model.lost >= MAX_LOST and model.size == 1 else "todo"
 
     @rule()
     def reopen(self) -> None:
