@@ -25,7 +25,7 @@ from recollect.tasks.base import Task
 MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
 WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
-LARGE_STEP = 50_000_000  # tokens x layers x width^2 from which on a CPU's step has more than one thread
+LARGE_STEP = 1_000_000  # tokens x layers x width^2 from which on a second thread pays (measured, docs/log.md)
 FLOAT = 4
 
 

@@ -57,7 +57,7 @@ def test_threads_are_a_power_of_two_that_divides_the_batch_into_whole_blocks(mak
 
 
 def test_a_small_step_has_one_thread(make_run):
-    assert planner.use_threads(make_run({"task.train_rows": 512, "train.batch": 512}), available=8) == 1
+    assert planner.use_threads(make_run({"train.batch": 64}), available=8) == 1
 
 
 # ---- pack size ----
