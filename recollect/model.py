@@ -6,6 +6,7 @@ head (about 80 % of a small model) work on K positions instead of L. The loss is
 """
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -95,17 +96,22 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(Block(spec, site) for _ in range(spec.depth))
         self.norm = LayerNorm(population, spec.width)
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, for the type checker: a ModuleList forgets what is in it."""
+        return cast(list[Block], list(self.blocks))
+
     def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
         """Logits at the labelled positions, (P, B * K, V)."""
         x = self.embedding(tokens_BL)
         if self.positions is not None:
             x = x + self.positions(tokens_BL.shape[1])
-        *early, last = self.blocks
+        *early, last = self.layers
         for block in early:
-            x = block.transform(block.mix(x))  # type: ignore[operator]
-        x_PBLD = last.mix(x)  # type: ignore[operator]
+            x = block.transform(block.mix(x))
+        x_PBLD = last.mix(x)
         index = where_BK[None, :, :, None].expand(self.population, -1, -1, x_PBLD.shape[-1])
-        x_PBKD = last.transform(x_PBLD.gather(2, index))  # type: ignore[operator]
+        x_PBKD = last.transform(x_PBLD.gather(2, index))
         return self.embedding.logits(self.norm(x_PBKD).flatten(1, 2))
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -120,4 +126,4 @@ class Model(nn.Module):
 
     def state_size(self) -> int | None:
         """Floats a step-by-step decoder keeps per layer and sequence."""
-        return self.blocks[0].mixer.state_size()  # type: ignore[operator, union-attr]
+        return self.layers[0].mixer.state_size()

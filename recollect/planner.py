@@ -82,7 +82,7 @@ def _operations(run: RunSpec, model: Model) -> int:
     width, tokens = run.model.width, run.train.batch * run.task.train_length
     labels = run.train.batch * run.task.labels_per_row
     mlp = 2 * run.model.mlp_ratio * width**2 if run.model.block == "mixer+mlp" else 0
-    layers = sum(block.mixer.operations_per_token() + mlp for block in model.blocks)  # type: ignore[operator, union-attr]
+    layers = sum(block.mixer.operations_per_token() + mlp for block in model.layers)
     return 3 * (tokens * layers + labels * width * run.task.label_vocabulary)  # the backward pass costs two forward passes
 
 
