@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+import recollect
 from recollect.durable import make_folder, write_atomically
 from recollect.errors import SpecError, StoreError
 from recollect.failpoint import failpoint
@@ -43,8 +44,9 @@ _DTYPES = {
 }
 
 
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "torch": torch.__version__}
+def versions() -> dict[str, str]:
+    """What numbers depend on beside the specification."""
+    return {"recollect": recollect.__version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Checkpoint:
     step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]  # anything JSON can hold
-    versions: dict[str, str] = field(default_factory=_versions)
+    versions: dict[str, str] = field(default_factory=versions)
     device: str = "cpu"
     threads: int = field(default_factory=torch.get_num_threads)
 

@@ -273,8 +273,9 @@ def _print_forecast(sweep: Any, out: Path, device: str) -> None:
     from recollect.catalogue import forecast_table
     from recollect.forecast import forecast
     from recollect.rows import FINISHED
+    from recollect.store_file import FILE
 
-    known = Results.load(out).rows if (out / "recollect.db").exists() else []
+    known = Results.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.status in FINISHED}
     _print(forecast_table(forecast(sweep.runs, finished, choose_device(device))))
 

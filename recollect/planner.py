@@ -25,7 +25,9 @@ from recollect.tasks.base import Task
 MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
 WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
-LARGE_STEP = 1_000_000  # tokens x layers x width^2 from which on a second thread pays (measured, docs/log.md)
+# Tokens x layers x width^2 of a step with more than one thread; in the smallest one measured, 1.6 million, a second pays
+# (docs/log.md).
+LARGE_STEP = 1_000_000
 FLOAT = 4
 
 
@@ -89,8 +91,8 @@ def _operations(run: RunSpec, model: Model) -> int:
 def use_threads(run: RunSpec, available: int) -> int:
     """Set the number of CPU threads for a run's shape: a power of two whose shares of a batch are whole blocks.
 
-    Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help. A small
-    step has one thread, because several would mostly wait for one another. The rule depends on the specification alone, not
+    Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help. A step
+    smaller than any measured has one thread. The rule depends on the specification alone, not
     on a measurement: bits depend on the number of threads, and a resumed run must have as many as before.
     """
     threads = 1

@@ -45,7 +45,7 @@ class Progress:
             case Seen():
                 for run_id, evaluation in notice.evaluations.items():
                     run = self._running[run_id]
-                    score = evaluation.exact if run.task.score_name == "exact" else evaluation.accuracy
+                    score = evaluation.score(run.task.score_name)
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunEnded():
                 self.ended += 1
@@ -97,9 +97,7 @@ class Progress:
 def _ending(notice: RunEnded) -> str:
     run, last = notice.run, notice.last
     name = f"{run.model.mixer.name} width={run.model.width} lr={rate_text(run.train.lr)} seed={run.seed}"
-    score = (
-        "" if last is None else f" {run.task.score_name}={last.exact if run.task.score_name == 'exact' else last.accuracy:.3f}"
-    )
+    score = "" if last is None else f" {run.task.score_name}={last.score(run.task.score_name):.3f}"
     detail = f" ({notice.detail})" if notice.detail else ""
     return f"{notice.status} {name}{score} steps={notice.steps}{detail}"
 

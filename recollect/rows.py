@@ -17,7 +17,11 @@ class Evaluation:
     test_loss: float
     accuracy: float  # share of scored labels answered right
     exact: float  # share of test rows with every scored label right
-    slices: dict[str, dict[str, float]] = field(default_factory=dict)  # per test split: the same four numbers but train_loss
+    slices: dict[str, dict[str, float]] = field(default_factory=dict)  # per test split: the same numbers but train_loss
+
+    def score(self, name: str) -> float:
+        """The number its task is judged by: `name` is "accuracy" or "exact"."""
+        return self.exact if name == "exact" else self.accuracy
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ All state is in the store and in the checkpoint files, so a worker may die anywh
 workers may share a folder. What happens is told to `listen`; nothing is printed.
 """
 
-import platform
 import threading
 import time
 import traceback
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import torch
 
-import recollect
 from recollect import checkpoint, planner, tasks
 from recollect.durable import sweep_orphans
 from recollect.errors import RecollectError, ResourceError, Stopped
@@ -258,7 +256,7 @@ class _Training:
             state_size=self.population.model.state_size(),
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             threads=torch.get_num_threads(),
-            versions=versions(),
+            versions=checkpoint.versions(),
         )
 
 
@@ -289,8 +287,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     """torch says it in several ways: on a CPU as a RuntimeError with one of these texts."""
     texts = ("can't allocate memory", "out of memory", "not enough memory")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(text in str(error).lower() for text in texts)
-
-
-def versions() -> dict[str, str]:
-    """What the numbers depend on beside the specification."""
-    return {"recollect": recollect.__version__, "torch": torch.__version__, "python": platform.python_version()}

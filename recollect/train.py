@@ -14,7 +14,7 @@ from recollect.rows import Evaluation
 from recollect.spec import RunSpec
 
 # Compact when at least this share of the members has ended: less often, and dead members cost steps; more often, and the
-# copies do. Rebuilding costs about one step.
+# copies do.
 COMPACT_SHARE = 0.25
 
 
@@ -56,18 +56,14 @@ class Streaks:
 
     def remember(self, run: RunSpec, evaluation: Evaluation) -> None:
         """What a resumed run had scored at its last evaluation before the checkpoint."""
-        self._last[run.run_id] = _score(run, evaluation)
+        self._last[run.run_id] = evaluation.score(run.task.score_name)
 
     def solved(self, run: RunSpec, evaluation: Evaluation) -> bool:
         """Twice in a row: one lucky look at the test rows is not a result."""
-        score = _score(run, evaluation)
+        score = evaluation.score(run.task.score_name)
         before = self._last.get(run.run_id, 0.0)
         self._last[run.run_id] = score
         return run.train.stop_solved > 0 and min(before, score) >= run.train.stop_solved
-
-
-def _score(run: RunSpec, evaluation: Evaluation) -> float:
-    return evaluation.exact if run.task.score_name == "exact" else evaluation.accuracy
 
 
 def train(population: Population, streaks: Streaks) -> Iterator[Event]:

@@ -9,14 +9,9 @@ from recollect.analysis.windows import TAU
 from recollect.rows import Evaluation
 
 
-def score_of(point: Evaluation, score_name: str) -> float:
-    """The number of a curve's point that the task is judged by."""
-    return point.exact if score_name == "exact" else point.accuracy
-
-
 def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -> int | None:
     """The step of the first evaluation that reaches tau."""
-    return next((point.step for point in curve if score_of(point, score_name) >= tau), None)
+    return next((point.step for point in curve if point.score(score_name) >= tau), None)
 
 
 def steps_to_solve(rate: Rate, curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU) -> float | None:

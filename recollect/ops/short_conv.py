@@ -3,7 +3,7 @@
 Shapes: P population, B batch, L length, D channels, K taps; the last tap sees the present.
 
 A handful of multiply-adds on shifted views, in place. Left to autograd, each tap would cost a full-length tensor of zeros and
-three products in the backward pass; a grouped conv1d with P * D channels is slower still.
+three products in the backward pass.
 """
 
 from typing import Any

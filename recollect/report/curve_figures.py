@@ -17,7 +17,6 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from recollect.analysis import Cell, rate_text, thin
-from recollect.analysis.curves import score_of
 from recollect.report.figures import SCORE_LABELS
 from recollect.report.style import DOTTED, FAINT, SETTINGS, write
 from recollect.rows import Evaluation, RunRow
@@ -41,7 +40,7 @@ def curve_figure(cell: Cell, curves: Mapping[str, Sequence[Evaluation]]) -> Figu
             steps = [point.step for point in points]
             look = {"color": colour, "lw": 1.1, "alpha": 0.85, "marker": "o" if len(points) == 1 else "", "ms": 3}
             loss_ax.plot(steps, [_finite(point.test_loss) for point in points], **look)
-            score_ax.plot(steps, [score_of(point, row.score_name) for point in points], **look)
+            score_ax.plot(steps, [point.score(row.score_name) for point in points], **look)
         _finish_axes(loss_ax, score_ax, cell, [points for _, points in lines])
         if norm:
             _draw_rate_bar(figure, [loss_ax, score_ax], norm, sorted(set(rates)))
