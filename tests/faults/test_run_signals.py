@@ -22,11 +22,13 @@ Reference = Callable[..., dict[str, str]]
 # A plugin is a file that is run: this one makes every step so slow that the signal comes before the end.
 SLOW = """
 import time
+from pathlib import Path
 from recollect.population import Population
 step = Population.train_step
 def slow(self, batch):
     step(self, batch)
     if self.step > 1:  # the planner measures first steps; those may pass
+        Path(__file__).with_name("in a step").touch()
         time.sleep({seconds})
 Population.train_step = slow
 """
@@ -104,7 +106,7 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
 def test_the_second_interrupt_does_not_wait(tmp_path: Path, reference: Reference) -> None:
     folder = tmp_path / "second"
     with running(folder, seconds_a_step=100) as process:
-        wait_until(lambda: is_training(folder), "never trained")
+        wait_until((folder / "in a step").exists, "never trained")  # earlier, the first one would be granted at once
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.5)
         assert process.poll() is None, "the first one waits for the step"
