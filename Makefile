@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
 
-.PHONY: demo test check unit faults bench figures clean
+.PHONY: demo test check unit faults peers truths mixers bench figures clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -19,11 +19,24 @@ check: $(VENV)/installed-dev
 
 # Two processes of one thread each: the tests are many small problems, and a CPU's threads would only wait for one another.
 unit: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --ignore tests/faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --ignore tests/faults --ignore tests/peers --ignore tests/truths
 
 # Alone: they kill processes at random moments and measure what is left.
 faults: $(VENV)/installed-dev
 	$(BIN)/python -m pytest tests/faults
+
+# Against what other people wrote; heavy packages, so installed for this alone.
+peers: $(VENV)/installed-peers
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/peers
+
+# What small models must and must not learn: minutes of training.
+truths: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 tests/truths
+
+# The table in docs/mixers.md, with the deviations as they come out here.
+mixers: $(VENV)/installed-peers
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/peers --deviations docs/deviations.json
+	$(BIN)/python docs/mixers.py
 
 bench: $(VENV)/installed
 	$(BIN)/python bench/data.py
@@ -39,6 +52,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/installed-peers: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
 	touch $@
 
 clean:

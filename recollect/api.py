@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.analysis import flatten
 from recollect.rows import Evaluation, RunRow
+from recollect.spec import RunSpec
+from recollect.spec.mixers.fla import FlaSpec
 from recollect.store import Store
 from recollect.store_records import Plan, PlannedRun
 from recollect.sweep import Sweep, build_sweep, read_sweep
@@ -61,11 +63,22 @@ def run(
     elif not isinstance(sweep, Sweep):
         sweep = build_sweep(sweep)
     target = choose_device(device)
+    require_mixers(sweep.runs, target)
     folder = Path(out)
     with Store.create(folder) as store:
         plan(store, sweep)
         Worker(store, folder, target, listen).work()
     return Results.load(folder)
+
+
+def require_mixers(runs: Iterable[RunSpec], device: "torch.device") -> None:
+    """Refuse, before anything is written, mixers whose code is not here or does not run on this device."""
+    layers = {kind.model_dump_json(): kind for run in runs for kind in run.model.mixer.kinds() if isinstance(kind, FlaSpec)}
+    if layers:
+        from recollect.mixers.fla import layer_class
+
+        for layer in layers.values():
+            layer_class(layer, device)
 
 
 def choose_device(name: str) -> "torch.device":

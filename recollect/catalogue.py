@@ -1,13 +1,17 @@
 """What there is, as tables: mixers, tasks, their options, and what a sweep would cost."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from recollect.errors import SpecError
-from recollect.spec import MIXERS, TASKS, Spec
+from recollect.spec import MIXERS, TASKS, MixerSpec, Spec
 from recollect.spec.base import suggest, toml_value
+from recollect.spec.mixers.base import Core
 
 if TYPE_CHECKING:
     from recollect.forecast import Forecast
@@ -18,20 +22,42 @@ def _table(*columns: str) -> Table:
 
 
 def mixer_table(width: int, length: int) -> Table:
-    """Name, parameters and state of one layer's mixer at a width and length, what it is."""
+    """Name, family, parameters and state of one layer at a width and length, whether it is computed fast here, what it is."""
+    columns = ("mixer", "family", f"parameters at width {width}", f"state at length {length}", "fast here", "what it is")
+    table = _table(*columns)
+    for name, options in MIXERS.items():
+        spec = options.model_validate({"name": name})
+        try:
+            spec.check(width, len(spec.kinds()), "none")
+        except ValueError as error:
+            table.add_row(name, options.family, "-", "-", "-", f"not at this width: {str(error).partition(';')[0]}")
+            continue
+        parameters, state = layer_size(spec, width, length)
+        states = "unknown" if state is None else f"{state:,}"
+        table.add_row(name, options.family, f"{parameters:,}", states, fast_here(options.core), options.summary)
+    return table
+
+
+def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | None]:
+    """Parameters and state of one layer's mixer, the mean where layers differ."""
     import torch
 
     from recollect.mixers import Site, build
 
-    table = _table("mixer", f"parameters at width {width}", f"state at length {length}", "what it is")
-    for name, options in MIXERS.items():
-        spec = options.model_validate({"name": name})
-        with torch.device("meta"):
-            mixer = build(spec, Site(1, width, length, 1, "none"))
-        parameters = sum(parameter.numel() for parameter in mixer.parameters())
-        state = mixer.state_size()
-        table.add_row(name, f"{parameters:,}", "unknown" if state is None else f"{state:,}", options.summary)
-    return table
+    depth = len(spec.kinds())
+    with torch.device("meta"):
+        layers = [build(spec, Site(1, width, length, depth, "none", layer=layer)) for layer in range(depth)]
+    parameters = sum(parameter.numel() for layer in layers for parameter in layer.parameters() if parameter.requires_grad)
+    states = [layer.state_size() for layer in layers]
+    known = [state for state in states if state is not None]
+    return round(parameters / depth), round(sum(known) / depth) if len(known) == depth else None
+
+
+def fast_here(core: Core) -> str:
+    """Whether the operation that a mixer spends its time in has a fast kernel on this machine."""
+    if core == "unknown":
+        return "unknown"
+    return "no: loop over time" if core == "scan" else f"yes: {core}"
 
 
 def task_table() -> Table:
@@ -41,8 +67,16 @@ def task_table() -> Table:
     return table
 
 
-def mixer_options(name: str) -> Table:
-    return _options(name, MIXERS, "mixer")
+def mixer_options(name: str) -> Group:
+    """What a mixer is, what it wants of the model around it, and its options."""
+    table = _options(name, MIXERS, "mixer")
+    spec = MIXERS[name]
+    lines = [f"{name}: {spec.summary}" + (f" ({spec.paper})" if spec.paper else "")]
+    if len(spec.model_validate({"name": name}).kinds()) == 1:
+        lines.append(
+            f'model.block = "{spec.block}", model.norm = "{spec.norm}", model.positions = "{spec.positions}" unless given'
+        )
+    return Group(*(Text(line) for line in lines), table)
 
 
 def task_options(name: str) -> Table:
@@ -52,11 +86,21 @@ def task_options(name: str) -> Table:
 def _options(name: str, registry: Mapping[str, type[Spec]], what: str) -> Table:
     if name not in registry:
         raise SpecError(f"{name!r} is no {what} here; {suggest(name, registry)}")
-    table = _table(f"option of {name}", "default", "meaning")
+    table = _table(f"option of {name}", "default", "values", "meaning")
     for option, field in registry[name].model_fields.items():
         if option not in ("name", "source"):
-            table.add_row(option, toml_value(field.default), field.description or "")
+            table.add_row(option, toml_value(field.default), _values(field), field.description or "")
     return table
+
+
+def _values(field: FieldInfo) -> str:
+    """What may be written: the choices, or the kind of number and its bounds."""
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(toml_value(choice) for choice in get_args(field.annotation))
+    bounds = {key: getattr(rule, key) for rule in field.metadata for key in ("gt", "ge", "lt", "le") if hasattr(rule, key)}
+    low = f"{bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}" if "gt" in bounds else ""
+    high = f"{bounds['le']}" if "le" in bounds else f"below {bounds['lt']}" if "lt" in bounds else ""
+    return " to ".join(part for part in (low, high) if part) or ("true, false" if field.annotation is bool else "")
 
 
 def forecast_table(forecasts: Sequence["Forecast"]) -> Table:

@@ -183,6 +183,7 @@ def _train_sweep(sweep: Any, out: Path, device: str) -> None:
     from recollect.store import Store
 
     ready = _make_ready(device)
+    api.require_mixers(sweep.runs, ready[0])
     with Store.create(out) as store:
         plan = api.plan(store, sweep)
     known = sum(plan.known.values())
@@ -269,7 +270,7 @@ def _write_report(folder: Path, output: Path | None) -> Path:
 
 
 def _print_forecast(sweep: Any, out: Path, device: str) -> None:
-    from recollect.api import Results, choose_device
+    from recollect.api import Results, choose_device, require_mixers
     from recollect.catalogue import forecast_table
     from recollect.forecast import forecast
     from recollect.rows import FINISHED
@@ -277,7 +278,9 @@ def _print_forecast(sweep: Any, out: Path, device: str) -> None:
 
     known = Results.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.status in FINISHED}
-    _print(forecast_table(forecast(sweep.runs, finished, choose_device(device))))
+    target = choose_device(device)
+    require_mixers(sweep.runs, target)
+    _print(forecast_table(forecast(sweep.runs, finished, target)))
 
 
 def _print(renderable: Any) -> None:

@@ -6,6 +6,7 @@ head (about 80 % of a small model) work on K positions instead of L. The loss is
 """
 
 import math
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -13,46 +14,46 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect import mixers
-from recollect.nn import Embedding, Layer, LayerNorm, Linear, RMSNorm, normal
+from recollect.channel import MLP, ChannelMix
+from recollect.nn import Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, normal
+from recollect.ops.rotary import rotate
 from recollect.spec import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
 
 POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at the start
 
 
-class MLP(nn.Module):
-    """Two linear layers around an exact GELU."""
-
-    def __init__(self, population: int, width: int, hidden: int, depth: int):
-        super().__init__()
-        self.up = Linear(population, width, hidden, init=normal(0.02))
-        self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(F.gelu(self.up(x)))
-
-
 class Block(nn.Module):
-    """x += mixer(norm(x)), then x += mlp(norm(x)); the second half is left out, or is the norm alone, if the spec says so."""
+    """x += mixer(norm(x)), then x += channel(norm(x)); the second half may be the norm alone, or left out."""
 
     def __init__(self, spec: ModelSpec, site: mixers.Site):
         super().__init__()
         norm = LayerNorm if spec.norm == "layer" else RMSNorm
-        population, width = site.population, site.width
+        population, width, hidden = site.population, site.width, spec.mlp_ratio * site.width
+        mixer = spec.mixer.at(site.layer)
+        # The study leaves open what relative positions are where there are no scores; here the mixer sees its input rotated
+        # by an angle that grows with the position, so that products of two inputs depend on their distance.
+        self.rotated = spec.positions == "relative" and "relative" not in mixer.positions_inside
         self.norm_mixer = norm(population, width)
-        self.mixer = mixers.build(spec.mixer, site)
-        self.norm_mlp = None if spec.block == "mixer" else norm(population, width)
-        self.mlp = MLP(population, width, spec.mlp_ratio * width, site.depth) if spec.block == "mixer+mlp" else None
+        self.mixer = mixers.build(mixer, site)
+        self.norm_channel = None if spec.block == "mixer" else norm(population, width)
+        self.channel: nn.Module | None = None
+        if spec.block == "mixer+mlp":
+            self.channel = MLP(population, width, hidden, site.depth)
+        elif spec.block == "mixer+channel-mix":
+            self.channel = ChannelMix(population, width, hidden, site.layer, site.depth)
+        self.local = not isinstance(self.channel, ChannelMix)
 
     def mix(self, x_PBLD: Tensor) -> Tensor:
-        return x_PBLD + self.mixer(self.norm_mixer(x_PBLD))
+        normed_PBLD = self.norm_mixer(x_PBLD)
+        return x_PBLD + self.mixer(rotate(normed_PBLD) if self.rotated else normed_PBLD)
 
     def transform(self, x: Tensor) -> Tensor:
-        """The half that treats every position alone."""
-        if self.norm_mlp is None:
+        """The second half; if it is `local` it treats every position alone."""
+        if self.norm_channel is None:
             return x
-        normed = self.norm_mlp(x)
-        return x + (normed if self.mlp is None else self.mlp(normed))
+        normed = self.norm_channel(x)
+        return x + (normed if self.channel is None else self.channel(normed))
 
 
 class LearnedPositions(Layer):
@@ -85,15 +86,17 @@ class Model(nn.Module):
 
     def __init__(self, spec: ModelSpec, population: int, vocabulary: int, length: int):
         super().__init__()
-        site = mixers.Site(population, spec.width, length, spec.depth, spec.positions)
+        self.noise = Noise(population)
+        site = mixers.Site(population, spec.width, length, spec.depth, spec.positions, dropout=spec.dropout, noise=self.noise)
         self.population = population
+        self.dropout = Dropout(spec.dropout, self.noise, "embedding")
         self.embedding = Embedding(population, vocabulary, spec.width)
         self.positions: nn.Module | None = None
         if spec.positions == "learned":
             self.positions = LearnedPositions(population, length, spec.width)
         elif spec.positions == "sinusoidal":
             self.positions = SinusoidalPositions(length, spec.width)
-        self.blocks = nn.ModuleList(Block(spec, site) for _ in range(spec.depth))
+        self.blocks = nn.ModuleList(Block(spec, replace(site, layer=layer)) for layer in range(spec.depth))
         self.norm = LayerNorm(population, spec.width)
 
     @property
@@ -106,12 +109,13 @@ class Model(nn.Module):
         x = self.embedding(tokens_BL)
         if self.positions is not None:
             x = x + self.positions(tokens_BL.shape[1])
+        x = self.dropout(x)
         *early, last = self.layers
         for block in early:
             x = block.transform(block.mix(x))
         x_PBLD = last.mix(x)
         index = where_BK[None, :, :, None].expand(self.population, -1, -1, x_PBLD.shape[-1])
-        x_PBKD = last.transform(x_PBLD.gather(2, index))
+        x_PBKD = last.transform(x_PBLD.gather(2, index)) if last.local else last.transform(x_PBLD).gather(2, index)
         return self.embedding.logits(self.norm(x_PBKD).flatten(1, 2))
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -125,5 +129,9 @@ class Model(nn.Module):
         return sum(parameter[0].numel() for parameter in self.parameters())
 
     def state_size(self) -> int | None:
-        """Floats a step-by-step decoder keeps per layer and sequence."""
-        return self.layers[0].mixer.state_size()
+        """Floats a step-by-step decoder keeps per layer and sequence, the mean over the layers."""
+        sizes = [block.mixer.state_size() for block in self.layers]
+        known = [size for size in sizes if size is not None]
+        # What is not local looks one position back, and so has to keep it.
+        shifts = sum(self.norm.weight.shape[1] for block in self.layers if not block.local)
+        return round((sum(known) + shifts) / len(known)) if len(known) == len(sizes) else None

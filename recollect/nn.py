@@ -6,12 +6,14 @@ With P = 1 these are the plain layers. No operation reduces over P, so a member 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from recollect import randomness
 from recollect.ops.short_conv import short_conv
 
 # How one member's weight is drawn: (shape, generator) -> values.
@@ -31,8 +33,15 @@ def fan_in_uniform(fan_in: int, gain: float = 1.0) -> Init:
     return uniform(gain / math.sqrt(fan_in))
 
 
+# What a parameter is for, which decides whether weight decay spares it (train.exempt). "dynamics": decay rates, step sizes and
+# direct paths, for which zero is no neutral value.
+Kind = Literal["weight", "bias", "norm", "dynamics"]
+
+
 class Layer(nn.Module, ABC):
     """A module whose own parameters all have the population as their first axis."""
+
+    kinds: Mapping[str, Kind] = {}  # of this module's own parameters; one that is not listed is a weight
 
     @abstractmethod
     def draw(self, generator: Generator) -> dict[str, Tensor]:
@@ -43,6 +52,15 @@ def stacked_tensors(module: nn.Module) -> dict[str, Tensor]:
     """What a module itself stacks along P: parameters and persistent buffers (a table that all share is not persistent)."""
     return dict(module.named_parameters(recurse=False)) | {
         name: value for name, value in module.named_buffers(recurse=False) if name not in module._non_persistent_buffers_set
+    }
+
+
+def parameter_kinds(model: nn.Module) -> dict[str, Kind]:
+    """The kind of every parameter by its full name."""
+    return {
+        f"{path}.{name}".lstrip("."): module.kinds.get(name, "weight") if isinstance(module, Layer) else "weight"
+        for path, module in model.named_modules()
+        for name, _ in module.named_parameters(recurse=False)
     }
 
 
@@ -68,10 +86,19 @@ class Linear(Layer):
     """x @ weight[p] + bias[p]."""
 
     def __init__(
-        self, population: int, inputs: int, outputs: int, *, init: Init, bias: bool = True, bias_init: Init | None = None
+        self,
+        population: int,
+        inputs: int,
+        outputs: int,
+        *,
+        init: Init,
+        bias: bool = True,
+        bias_init: Init | None = None,
+        bias_kind: Kind = "bias",
     ):
         super().__init__()
         self.init, self.bias_init = init, bias_init
+        self.kinds = {"bias": bias_kind}
         self.weight = nn.Parameter(torch.empty(population, inputs, outputs))
         self.bias = nn.Parameter(torch.empty(population, outputs)) if bias else None
 
@@ -116,6 +143,8 @@ class Embedding(Layer):
 class LayerNorm(Layer):
     """Zero mean, unit variance over the width, then scale and shift per member."""
 
+    kinds: Mapping[str, Kind] = {"weight": "norm", "bias": "norm"}
+
     def __init__(self, population: int, width: int, eps: float = 1e-5):
         super().__init__()
         self.eps = eps
@@ -132,7 +161,9 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """Unit root mean square over the width, then scale per member."""
+    """Unit root mean square over the last axis, then scale per member."""
+
+    kinds: Mapping[str, Kind] = {"weight": "norm"}
 
     def __init__(self, population: int, width: int, eps: float = 1e-5):
         super().__init__()
@@ -147,20 +178,77 @@ class RMSNorm(Layer):
 
 
 class ShortConv(Layer):
-    """Depthwise causal convolution over time: y_t = bias + sum_k weight[k] * x_{t-K+1+k}. The last tap sees the present."""
+    """Depthwise convolution over time: y_t = bias + sum_k weight[k] * x_{t+ahead-K+1+k}; causal with ahead = 0."""
 
-    def __init__(self, population: int, width: int, taps: int):
+    kinds: Mapping[str, Kind] = {"bias": "bias"}
+
+    def __init__(self, population: int, width: int, taps: int, *, bias: bool = True, ahead: int = 0):
         super().__init__()
+        self.ahead = ahead
         self.weight = nn.Parameter(torch.empty(population, taps, width))
-        self.bias = nn.Parameter(torch.empty(population, width))
+        self.bias = nn.Parameter(torch.empty(population, width)) if bias else None
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         taps, width = self.weight.shape[1:]
         init = fan_in_uniform(taps)  # PyTorch's Conv1d default; a depthwise kernel's fan-in is its number of taps
-        return {"weight": init((taps, width), generator), "bias": init((width,), generator)}
+        values = {"weight": init((taps, width), generator)}
+        return values if self.bias is None else values | {"bias": init((width,), generator)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        return short_conv(x_PBLD, self.weight, self.bias)
+        return short_conv(x_PBLD, self.weight, self.bias, self.ahead)
+
+    def start(self, batch: int) -> Tensor:
+        """The last K - 1 inputs before the first one: zeros, (P, B, K - 1, D)."""
+        population, taps, width = self.weight.shape
+        return self.weight.new_zeros(population, batch, taps - 1, width)
+
+    def step(self, x_PBD: Tensor, past_PBKD: Tensor) -> tuple[Tensor, Tensor]:
+        """The output at one more position, and what to remember for the next."""
+        window_PBKD = torch.cat((past_PBKD, x_PBD[:, :, None]), dim=2)
+        y_PBD = (window_PBKD * self.weight[:, None]).sum(2)
+        return y_PBD if self.bias is None else y_PBD + self.bias[:, None], window_PBKD[:, :, 1:]
+
+
+class Noise(nn.Module):
+    """Where dropout's masks come from: one number per member, made from its seed and the step."""
+
+    def __init__(self, population: int):
+        super().__init__()
+        self.register_buffer("stream_P", torch.zeros(population, dtype=torch.int64), persistent=False)
+
+    def set(self, seeds_P: Tensor, step: int) -> None:
+        self.get_buffer("stream_P").copy_(randomness.bits(randomness.key("dropout", step), seeds_P))
+
+
+class Dropout(nn.Module):
+    """Zero a share of the elements while training, and scale up the rest.
+
+    A mask is a function of the member's seed, the step and the place in the model, so a run drops the same elements alone, in
+    any company, and after a resume.
+    """
+
+    def __init__(self, share: float, noise: Noise, place: str):
+        super().__init__()
+        self.share, self.noise, self.place = share, noise, randomness.key("dropout", place)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` is (P, B, ...): the rows come first, so that padding rows behind them change no other mask."""
+        if not self.training or self.share == 0:
+            return x
+        stream = self.noise.get_buffer("stream_P") + self.place
+        counters = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
+        uniform = randomness.uniform(along_first(stream, x), counters)
+        return x * (uniform >= self.share) / (1 - self.share)
+
+
+def token_shift(x_PBLD: Tensor) -> Tensor:
+    """Every position gets what stood before it; the first one zeros."""
+    return F.pad(x_PBLD, (0, 0, 1, 0))[:, :, :-1]
+
+
+def along_first(values_P: Tensor, like: Tensor) -> Tensor:
+    """(P,) shaped so that it meets the first axis of `like`."""
+    return values_P.view(-1, *[1] * (like.dim() - 1))
 
 
 def _per_member(values_PD: Tensor, like: Tensor) -> Tensor:

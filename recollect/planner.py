@@ -83,8 +83,10 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
 def _operations(run: RunSpec, model: Model) -> int:
     width, tokens = run.model.width, run.train.batch * run.task.train_length
     labels = run.train.batch * run.task.labels_per_row
-    mlp = 2 * run.model.mlp_ratio * width**2 if run.model.block == "mixer+mlp" else 0
-    layers = sum(block.mixer.operations_per_token() + mlp for block in model.layers)
+    # Every matrix of the channel half is used once per token.
+    halves = [block.channel for block in model.layers if block.channel is not None]
+    channel = sum(matrix[0].numel() for half in halves for matrix in half.parameters() if matrix.dim() == 3)
+    layers = channel + sum(block.mixer.operations_per_token() for block in model.layers)
     return 3 * (tokens * layers + labels * width * run.task.label_vocabulary)  # the backward pass costs two forward passes
 
 

@@ -9,17 +9,25 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from recollect.model import Model
-from recollect.nn import initialise
+from recollect.nn import Kind, along_first, initialise, parameter_kinds
 from recollect.rows import Evaluation
 from recollect.spec import RunSpec
 from recollect.tasks.base import IGNORE, Batch, Task
 
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# What each value of train.exempt spares from weight decay.
+EXEMPT: dict[str, tuple[Kind, ...]] = {
+    "none": (),
+    "dynamics": ("dynamics",),
+    "dynamics+norms+biases": ("dynamics", "norm", "bias"),
+}
 ROW_MULTIPLE = 32  # floats that a CPU kernel treats at once: two vectors of 16
 
 # By default MKL's sums depend on how their operands are aligned in memory, which depends on a member's place in the stack. Read
@@ -64,7 +72,11 @@ class Population:
         spec = members[0]
         self.model = Model(spec.model, len(self._padded), self.task.vocabulary, self.task.length).to(self.device)
         self._rates_SP = _rates(self._padded).to(self.device)
-        self._weight_decay_P = self._per_member([run.train.weight_decay for run in self._padded])
+        kinds = parameter_kinds(self.model)
+        self._kinds = [kinds[name] for name, _ in self.model.named_parameters()]
+        # By kind, for a kind may be exempt in some members.
+        self._weight_decay_P = {kind: self._per_member([_weight_decay(run, kind) for run in self._padded]) for kind in KINDS}
+        self._seeds_P = torch.tensor([run.seed for run in self._padded], device=self.device)
         clips = [run.train.clip or math.inf for run in self._padded]
         self._clip_P = self._per_member(clips) if min(clips) < math.inf else None
 
@@ -82,6 +94,8 @@ class Population:
 
     def train_step(self, batch: Batch) -> None:
         """One optimiser step of every member on the same rows."""
+        if self.members[0].model.dropout:
+            self.model.noise.set(self._seeds_P, self.step)
         loss_P, _ = self.model.loss(self._aligned(batch))
         loss_P = loss_P / (batch.labels_BK != IGNORE).sum().clamp(min=1)
         # The sum, not the mean: each member gets exactly the gradient of its own loss.
@@ -115,22 +129,22 @@ class Population:
     def _adamw(self) -> None:
         train = self.members[0].train
         rate_P = self._rates_SP[self.step]
-        keep_P = 1 - rate_P * self._weight_decay_P
         step_P = rate_P / (1 - train.beta1 ** (self.step + 1))
         root = math.sqrt(1 - train.beta2 ** (self.step + 1))
         parameters = list(self.model.parameters())
         shrink_P = self._clip_factor(parameters)
-        for parameter, first, second in zip(parameters, self._first, self._second, strict=True):
+        keep_P = {kind: 1 - rate_P * decay_P for kind, decay_P in self._weight_decay_P.items()}
+        for parameter, kind, first, second in zip(parameters, self._kinds, self._first, self._second, strict=True):
             gradient = parameter.grad
             if gradient is None:
                 continue
             if shrink_P is not None:
-                gradient = gradient * _like(shrink_P, gradient)
+                gradient = gradient * along_first(shrink_P, gradient)
             first.lerp_(gradient, 1 - train.beta1)
             second.mul_(train.beta2).addcmul_(gradient, gradient, value=1 - train.beta2)
-            parameter.mul_(_like(keep_P, parameter))
+            parameter.mul_(along_first(keep_P[kind], parameter))
             update = first / second.sqrt().div_(root).add_(train.eps)
-            parameter.sub_(update.mul_(_like(step_P, parameter)))
+            parameter.sub_(update.mul_(along_first(step_P, parameter)))
             parameter.grad = None
 
     def _clip_factor(self, parameters: list[torch.nn.Parameter]) -> Tensor | None:
@@ -148,7 +162,7 @@ class Population:
     @torch.no_grad()
     def evaluate(self) -> list[Evaluation]:
         """One evaluation per member, in member order; the only place that waits for the device."""
-        self.model.eval()  # for plugins with layers such as dropout; built-in mixers have none
+        self.model.eval()  # no dropout
         sums = torch.stack([self._sums(split) for split in self.task.test_splits]).cpu()  # (splits, 6, P)
         self.model.train()
         mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
@@ -222,8 +236,8 @@ class Population:
         self.restore(state)
 
 
-def _like(values_P: Tensor, tensor: Tensor) -> Tensor:
-    return values_P.view(-1, *[1] * (tensor.dim() - 1))
+def _weight_decay(run: RunSpec, kind: Kind) -> float:
+    return 0.0 if kind in EXEMPT[run.train.exempt] else run.train.weight_decay
 
 
 def _rates(members: Sequence[RunSpec]) -> Tensor:

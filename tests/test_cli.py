@@ -188,14 +188,36 @@ def test_export_gives_csv_and_json(command, trained, tmp_path: Path):
 def test_mixers_and_tasks_are_listed_with_their_options(command):
     listed = command("mixers", "--width", 128, "--length", 64).out.splitlines()
     assert [line.split()[0] for line in listed] == ["mixer", *MIXERS]
-    assert listed[1].split()[1:3] == [f"{4 * 128**2 + 4 * 128:,}", f"{2 * 128 * 64:,}"]
-    assert [line.split()[:2] for line in command("mixers", "mamba").out.splitlines()[1:]] == [
-        ["state", "16"], ["kernel", "4"], ["expand", "2"],
+    assert listed[1].split()[1:6] == ["attention", f"{4 * 128**2 + 4 * 128:,}", f"{2 * 128 * 64:,}", "yes:", "matrix"]
+    about, wants, *options = command("mixers", "mamba").out.splitlines()
+    assert about == "mamba: selective state space with gate and short convolution (Gu and Dao 2023)"
+    assert wants == 'model.block = "mixer", model.norm = "rms", model.positions = "none" unless given'
+    assert [line.split()[:2] for line in options[1:]] == [
+        ["state", "16"], ["kernel", "4"], ["expand", "2"], ["gate", "true"], ["init", '"official"'],
     ]  # fmt: skip
+    assert '"official", "zoology"' in options[-1]
     assert [line.split()[:2] for line in command("tasks").out.splitlines()[1:]] == [
         ["mqar", "accuracy"], ["recall", "accuracy"], ["copying", "exact"], ["ngram_lookup", "exact"],
     ]  # fmt: skip
     assert "pairs             4 " in command("tasks", "mqar").out
+
+
+def test_a_mixer_that_does_not_fit_a_width_says_so_in_the_list(command):
+    listed = {line.split()[0]: line for line in command("mixers", "--width", 24).out.splitlines()}
+    assert "not at this width: mixer.head = 64: must divide expand * width = 48" in listed["mamba2"]
+    assert "not at this width" not in listed["attention"]
+
+
+@pytest.mark.parametrize("verb", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_a_layer_of_fla_says_what_is_missing_here_and_writes_nothing(command, spec: Path, tmp_path: Path, verb):
+    out = tmp_path / "out"
+    said = command("run", spec, "--out", out, "--set", "model.mixer=fla:GatedDeltaNet", "--device", "cpu", *verb)
+    assert said.code == 2
+    assert said.err.startswith("recollect: ")
+    assert len(said.err.splitlines()) == 1
+    # One of the two is missing wherever these tests run; with both, a CPU is still refused.
+    assert "needs the package flash-linear-attention, which is not installed" in said.err or "need an NVIDIA GPU" in said.err
+    assert not out.exists()
 
 
 def test_doctor_looks_at_everything(command):
@@ -223,8 +245,8 @@ def test_a_plugin_is_trained_listed_and_asked_for_again(command, spec: Path, tmp
     said = command("run", spec, "--out", out, "--plugin", path, "--set", "model.mixer=filed", "--device", "cpu")
     assert (said.code, said.out.splitlines()[0]) == (0, f"tiny: 2 runs, 2 new -> {out}")
     listed = command("mixers", "--plugin", path).out.splitlines()[-1].split()
-    assert listed == ["filed", "4,160", "unknown", "plugin"]
-    assert command("mixers", "filed", "--plugin", path).out.splitlines()[1].split() == ["gain", "1.0"]
+    assert listed == ["filed", "plugin", "4,160", "unknown", "unknown", "plugin"]
+    assert command("mixers", "filed", "--plugin", path).out.splitlines()[-1].split() == ["gain", "1.0"]
     del MIXERS["filed"]
     assert command("status", out).code == 0
     assert command("export", out).code == 0
@@ -245,7 +267,7 @@ def test_a_failing_plugin_fails_its_runs_and_the_exit_code_says_so(command, spec
     del MIXERS["filed"]
     command("resume", out, "--retry-failed", "--device", "cpu")
     said = command("resume", out, "--device", "cpu")
-    known = "known: attention, mamba (one of a plugin needs --plugin FILE.py)"
+    known = f"known: {', '.join(sorted(MIXERS))} (one of a plugin needs --plugin FILE.py)"
     assert (said.code, said.err) == (2, f"recollect: model.mixer: 'filed' is no mixer here; {known}\n")
 
 

@@ -22,8 +22,10 @@ LEVELS = [
     ["store_file"],
     ["store"],
     ["salvage"],
-    ["tasks", "ops"],  # from here on torch
+    ["randomness"],  # from here on torch
+    ["tasks", "ops"],
     ["nn"],
+    ["channel"],
     ["mixers"],
     ["model"],
     ["population"],

@@ -1,93 +1,208 @@
-"""The contract of a mixer, over every mixer there is: a new one is tested by being registered."""
+"""The contract of a mixer, over every mixer and option there is: a new one is tested by being registered.
+
+Parallel = step by step, causality, gradients, stress, independence of rows and members, state size, effective attention.
+"""
+
+import inspect
 
 import pytest
 import torch
 from torch import Tensor
+from zoo import CASES, LENGTH, SINGLE, WIDTH, Case, fitting, inputs, spread
 
-from recollect.mixers import BUILT_IN, Mixer, Site, build
-from recollect.nn import initialise
+from recollect.mixers import BUILT_IN, Mixer
 from recollect.spec import MIXERS
 
-ALL = sorted(MIXERS)
-LENGTH = 37  # no multiple of anything a kernel likes
-# Where a mixer is built: its own positions, and every kind of positions that lives inside it.
-SITES = [
-    pytest.param(name, positions, id=f"{name}-{positions}")
-    for name in ALL
-    for positions in ("none", *MIXERS[name].positions_inside)
-]
+DOUBLE, SINGLE_PRECISION = torch.float64, torch.float32
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+# An initialisation is no other function: what holds for all weights need not be asked again.
+FUNCTIONS = [case for case in CASES if "init" not in case.options]
+every_function = pytest.mark.parametrize("case", FUNCTIONS, ids=lambda case: case.id)
 
 
-def make(name: str, positions: str = "none", population: int = 3, width: int = 12, dtype: torch.dtype = torch.float32) -> Mixer:
-    mixer = build(MIXERS[name].model_validate({"name": name}), Site(population, width, LENGTH, 2, positions))
-    initialise(mixer, [11, 22, 33, 44][:population])
-    return mixer.to(dtype)
+def by_steps(mixer: Mixer, x_PBLD: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """The output of the recurrent form, and the state it ends with."""
+    state, outputs = mixer.start(x_PBLD.shape[1]), []
+    for x_PBD in x_PBLD.unbind(2):
+        y_PBD, state = mixer.step(x_PBD, state)
+        outputs.append(y_PBD)
+    return torch.stack(outputs, 2), state
 
 
-def inputs(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=dtype)
+def deviation(found: Tensor, wanted: Tensor) -> float:
+    """The largest difference, relative to the largest value."""
+    return float((found - wanted).detach().abs().max() / wanted.detach().abs().max().clamp(min=1e-30))
+
+
+def skip_unless_causal(mixer: Mixer) -> None:
+    if not mixer.causal:
+        pytest.skip("looks ahead, so there is no step-by-step form")
+
+
+# ---- the registry ----
 
 
 def test_every_specified_mixer_is_built_and_every_built_one_specified():
-    assert set(BUILT_IN) == set(ALL)
-    for name in ALL:
-        assert MIXERS[name].summary
-        assert MIXERS[name].model_validate({"name": name}).name == name
+    assert set(BUILT_IN) == set(SINGLE)
+    for name, options in MIXERS.items():
+        assert options.summary
+        assert options.paper
+        assert options.core != "unknown"
+        assert options.family != "plugin"
+        assert options.model_validate({"name": name}).name == name
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
+@pytest.mark.parametrize("name", sorted(MIXERS))
+def test_every_option_is_explained_and_bounded(name):
+    for option, field in MIXERS[name].model_fields.items():
+        if option == "name":
+            continue
+        assert field.description, option
+        if field.annotation in (int, float):
+            kinds = {type(rule).__name__ for rule in field.metadata}
+            assert kinds & {"Ge", "Gt"}, option
+            assert kinds & {"Le", "Lt"}, option
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_the_file_of_a_mixer_gives_its_equations_a_glossary_and_its_paper(name):
+    text = inspect.getdoc(inspect.getmodule(BUILT_IN[name])) or ""
+    assert "Glossary:" in text
+    assert " = " in text
+    year = MIXERS[name].paper.split()[-1]
+    assert year in text, f"the docstring does not name the paper of {year}"
+    assert "nitialisation" in text
+    assert "iffer" in text, "say how it differs from the official code, or that it does not"
+
+
+# ---- the function ----
+
+
+@every_case
 @pytest.mark.parametrize("length", [1, 2, 16, LENGTH])
-def test_shape_is_kept_at_every_length(name, positions, length):
-    x_PBLD = inputs(3, 2, length, 12)
-    y_PBLD = make(name, positions)(x_PBLD)
+def test_shape_is_kept_at_every_length(case, length):
+    x_PBLD = inputs(3, 2, length, WIDTH)
+    y_PBLD = case.build()(x_PBLD)
     assert y_PBLD.shape == x_PBLD.shape
     assert y_PBLD.dtype == x_PBLD.dtype
     assert y_PBLD.isfinite().all()
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
+@every_function
+@pytest.mark.parametrize("length", [1, 2, 17, LENGTH])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(DOUBLE, 1e-10), (SINGLE_PRECISION, 1e-5)], ids=["float64", "float32"])
+def test_step_by_step_is_the_parallel_form(case, length, dtype, tolerance):
+    mixer = spread(case.build(dtype=dtype))
+    skip_unless_causal(mixer)
+    x_PBLD = inputs(3, 2, length, WIDTH, dtype=dtype)
+    assert deviation(by_steps(mixer, x_PBLD)[0], mixer(x_PBLD)) < tolerance
+
+
+@every_function
+def test_gradients_are_those_of_the_step_by_step_form(case):
+    mixer = spread(case.build(dtype=DOUBLE))
+    skip_unless_causal(mixer)
+    x_PBLD = inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE).requires_grad_()
+    weights = inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE, seed=2)
+    wanted = torch.autograd.grad((by_steps(mixer, x_PBLD)[0] * weights).sum(), [x_PBLD, *mixer.parameters()])
+    found = torch.autograd.grad((mixer(x_PBLD) * weights).sum(), [x_PBLD, *mixer.parameters()])
+    largest = max(float(gradient.abs().max()) for gradient in wanted)
+    for name, one, other in zip(["input", *dict(mixer.named_parameters())], found, wanted, strict=True):
+        # A parameter without effect (a bias on all keys of a softmax) has a gradient of rounding errors alone.
+        scale = max(float(other.abs().max()), 1e-6 * largest)
+        assert float((one - other).abs().max()) < 1e-9 * scale, name
+
+
+@every_function
+def test_gradients_are_those_of_finite_differences(case):
+    """Along one random direction of the input and of each parameter, in float64."""
+    if case.options.get("precision") == "bf16":
+        pytest.skip("a rounded function is a staircase")
+    mixer = spread(case.build(population=2, dtype=DOUBLE))
+    x_PBLD = inputs(2, 2, 9, WIDTH, dtype=DOUBLE).requires_grad_()
+    weights = inputs(2, 2, 9, WIDTH, dtype=DOUBLE, seed=2)
+    tensors = {"input": x_PBLD, **dict(mixer.named_parameters())}
+    gradients = torch.autograd.grad((mixer(x_PBLD) * weights).sum(), list(tensors.values()))
+    for (name, tensor), gradient in zip(tensors.items(), gradients, strict=True):
+        direction = inputs(*tensor.shape, dtype=DOUBLE, seed=3)
+        values = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                tensor += sign * 1e-6 * direction
+                values.append(float((mixer(x_PBLD) * weights).sum()))
+                tensor -= sign * 1e-6 * direction
+        slope, predicted = (values[0] - values[1]) / 2e-6, float((gradient * direction).sum())
+        assert slope == pytest.approx(predicted, rel=2e-5, abs=2e-6), name
+
+
+@every_function
 @pytest.mark.parametrize("changed_from", [1, 16, LENGTH - 1])
-def test_the_past_does_not_see_the_future(name, positions, changed_from):
-    mixer, x_PBLD = make(name, positions), inputs(3, 2, LENGTH, 12)
+def test_the_past_does_not_see_the_future(case, changed_from):
+    """Bit for bit; and what is said to look ahead does."""
+    mixer, x_PBLD = case.build(), inputs(3, 2, LENGTH, WIDTH)
     other_PBLD = x_PBLD.clone()
-    other_PBLD[:, :, changed_from:] = inputs(3, 2, LENGTH - changed_from, 12) * 3 + 1
+    other_PBLD[:, :, changed_from:] = inputs(3, 2, LENGTH - changed_from, WIDTH, seed=7) * 3 + 1
     y_PBLD, z_PBLD = mixer(x_PBLD), mixer(other_PBLD)
-    assert torch.equal(y_PBLD[:, :, :changed_from], z_PBLD[:, :, :changed_from])
+    # A softmax over one key is 1 whatever the key: looking ahead with the keys alone does not show at the first position.
+    if mixer.causal or changed_from > 1:
+        assert torch.equal(y_PBLD[:, :, :changed_from], z_PBLD[:, :, :changed_from]) == mixer.causal
     assert not torch.equal(y_PBLD[:, :, changed_from], z_PBLD[:, :, changed_from])
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
-def test_the_past_reaches_the_present(name, positions):
+@every_function
+def test_the_past_reaches_the_present(case):
     """A mixer that mixes nothing would pass the test above."""
-    mixer, x_PBLD = make(name, positions, dtype=torch.float64), inputs(3, 2, LENGTH, 12, dtype=torch.float64)
+    mixer, x_PBLD = spread(case.build(dtype=DOUBLE)), inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE)
     other_PBLD = x_PBLD.clone()
     other_PBLD[:, :, 0] += 1
     changed = (mixer(x_PBLD) - mixer(other_PBLD)).abs().amax(-1)
     assert (changed[:, :, :2] > 0).all()
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
-def test_rows_of_a_batch_are_independent(name, positions):
-    mixer, x_PBLD = make(name, positions), inputs(3, 4, LENGTH, 12)
+@every_function
+def test_effective_attention_times_values_is_the_output(case):
+    mixer, x_PBLD = spread(case.build(dtype=DOUBLE)), inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE)
+    effective = mixer.effective_attention(x_PBLD)
+    if effective is None:
+        assert case.name in ("lstm", "gru"), "only a nonlinear recurrence has no matrix"
+        return
+    weights = effective.weights_PBHLL
+    assert weights.shape[:2] == (3, 2)
+    assert weights.shape[3:] == (LENGTH, LENGTH)
+    assert deviation(effective.output(), mixer(x_PBLD)) < 1e-10
+    if mixer.causal:
+        assert not weights.triu(1).any()
+
+
+# ---- the population ----
+
+
+@every_function
+def test_rows_of_a_batch_are_independent(case):
+    mixer, x_PBLD = case.build(), inputs(3, 4, LENGTH, WIDTH)
     other_PBLD = x_PBLD.clone()
     other_PBLD[:, 2] = float("nan")
     rest = [0, 1, 3]
     assert torch.equal(mixer(x_PBLD)[:, rest], mixer(other_PBLD)[:, rest])
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
-def test_gradients_reach_everything_and_are_finite(name, positions):
-    mixer, x_PBLD = make(name, positions), inputs(3, 2, LENGTH, 12).requires_grad_()
+@every_case
+def test_gradients_reach_everything_and_are_finite(case):
+    mixer, x_PBLD = case.build(), inputs(3, 2, LENGTH, WIDTH).requires_grad_()
+    if case.options.get("init") == "official" and case.name == "rwkv4":
+        spread(mixer)  # starts with zeros that stop gradients at the first step, and only there
     mixer(x_PBLD).square().sum().backward()
     for key, tensor in [("input", x_PBLD), *mixer.named_parameters()]:
+        if not tensor.requires_grad:
+            continue
         assert tensor.grad is not None, key
         assert tensor.grad.isfinite().all(), key
         assert (tensor.grad.flatten(1).abs().amax(1) > 0).all(), key
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
-def test_a_broken_member_is_not_noticed_by_its_neighbours(name, positions):
-    mixer, x_PBLD = make(name, positions), inputs(3, 2, LENGTH, 12)
+@every_function
+def test_a_broken_member_is_not_noticed_by_its_neighbours(case):
+    mixer, x_PBLD = case.build(), inputs(3, 2, LENGTH, WIDTH)
     sound = mixer(x_PBLD)
     with torch.no_grad():
         for parameter in mixer.parameters():
@@ -97,38 +212,71 @@ def test_a_broken_member_is_not_noticed_by_its_neighbours(name, positions):
     assert broken[1].isnan().all()
 
 
-@pytest.mark.parametrize(("name", "positions"), SITES)
-def test_a_member_is_what_it_is_alone(name, positions):
-    mixer, x_PBLD = make(name, positions, dtype=torch.float64), inputs(3, 2, LENGTH, 12, dtype=torch.float64)
+@every_case
+def test_a_member_is_what_it_is_alone(case):
+    mixer, x_PBLD = case.build(dtype=DOUBLE), inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE)
     y_PBLD = mixer(x_PBLD)
     for p in range(3):
-        alone = make(name, positions, population=1, dtype=torch.float64)
+        alone = case.build(population=1, dtype=DOUBLE)
         alone.load_state_dict({key: value[p : p + 1] for key, value in mixer.state_dict().items()})
-        torch.testing.assert_close(alone(x_PBLD[p : p + 1])[0], y_PBLD[p], rtol=1e-12, atol=1e-14)
+        assert deviation(alone(x_PBLD[p : p + 1])[0], y_PBLD[p]) < 1e-12
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_mixer_states_its_state_and_its_work(name):
-    small, large = make(name, width=12), make(name, width=24)
+# ---- what it states about itself ----
+
+
+@every_case
+def test_the_state_is_as_large_as_stated(case):
+    mixer = case.build(population=2)
+    if not mixer.causal:
+        assert mixer.state_size() is None
+        return
+    _, state = by_steps(mixer, inputs(2, 3, LENGTH, WIDTH))
+    floats = sum(value.numel() * (2 if value.is_complex() else 1) for value in state.values())
+    assert mixer.state_size() == floats // (2 * 3)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_wider_mixer_states_more_of_everything(name):
+    small, large = Case(name, fitting(name, WIDTH)).build(), Case(name, fitting(name, WIDTH)).build(width=2 * WIDTH)
     assert 0 < small.state_size() < large.state_size()
     assert 0 < small.operations_per_token() < large.operations_per_token()
 
 
-@pytest.mark.parametrize("width", [64, 128])
-def test_parameters_and_states_are_those_of_the_formulas(width):
-    def count(name: str) -> tuple[int, int]:
-        mixer = build(MIXERS[name].model_validate({"name": name}), Site(2, width, 64, 2, "none"))
-        return sum(parameter[0].numel() for parameter in mixer.parameters()), mixer.state_size()
-
-    rank, state = width // 16, 16
-    assert count("attention") == (4 * width**2 + 4 * width, 2 * width * 64)
-    mamba = 6 * width**2 + 4 * width * rank + 6 * width * state + 14 * width
-    assert count("mamba") == (mamba, 2 * width * state + 6 * width)
+# ---- stress ----
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_every_option_is_explained_and_bounded(name):
-    for option, field in MIXERS[name].model_fields.items():
-        if option != "name":
-            assert field.description, option
-            assert {"Ge", "Le"} <= {type(rule).__name__ for rule in field.metadata}, option
+def hostile(kind: str, length: int) -> Tensor:
+    x_PBLD = inputs(2, 2, length, WIDTH)
+    if kind == "large":
+        x_PBLD *= 30
+    elif kind == "zeros":
+        x_PBLD *= 0
+    elif kind == "same token":
+        x_PBLD[:, :, torch.arange(length) % 4 != 0] = x_PBLD[:, :, :1]
+    return x_PBLD
+
+
+@every_function
+@pytest.mark.parametrize("kind", ["large", "zeros", "same token"])
+@pytest.mark.parametrize("spreading", [False, True], ids=["initial", "spread"])
+def test_hostile_inputs_give_finite_outputs_and_gradients(case, kind, spreading):
+    length = 256
+    mixer = case.build(population=2, length=length)
+    if spreading:
+        spread(mixer)
+    x_PBLD = hostile(kind, length).requires_grad_()
+    y_PBLD = mixer(x_PBLD)
+    assert y_PBLD.isfinite().all()
+    y_PBLD.square().mean().backward()
+    for key, tensor in [("input", x_PBLD), *mixer.named_parameters()]:
+        assert tensor.grad is None or tensor.grad.isfinite().all(), key
+
+
+@every_function
+@pytest.mark.parametrize("kind", ["large", "same token"])
+def test_hostile_inputs_do_not_tell_the_two_forms_apart(case, kind):
+    mixer = spread(case.build(population=2, length=256, dtype=DOUBLE))
+    skip_unless_causal(mixer)
+    x_PBLD = hostile(kind, 200).double()
+    assert deviation(by_steps(mixer, x_PBLD)[0], mixer(x_PBLD)) < 1e-8

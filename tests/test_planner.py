@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+from zoo import table
 
 from recollect import forecast as forecasting
 from recollect import planner, tasks
@@ -19,7 +20,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_counting_without_computing_counts_no_less(make_run, mixer):
-    run = make_run({"model.mixer": mixer})
+    run = make_run({"model.mixer": table(mixer, 16)})
     shapes_only, computed = planner._count(run, torch.device("meta")), planner._count(run, CPU)
     assert planner.cost(run) == shapes_only
     assert (shapes_only.parameters, shapes_only.operations) == (computed.parameters, computed.operations)
@@ -28,8 +29,8 @@ def test_counting_without_computing_counts_no_less(make_run, mixer):
 
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_a_cost_counts_the_models_parameters_and_grows_with_the_batch(make_run, mixer):
-    costs = [planner.cost(make_run({"model.mixer": mixer, "train.batch": batch})) for batch in (16, 32, 64)]
-    run = make_run({"model.mixer": mixer})
+    costs = [planner.cost(make_run({"model.mixer": table(mixer, 16), "train.batch": batch})) for batch in (16, 32, 64)]
+    run = make_run({"model.mixer": table(mixer, 16)})
     model = Model(run.model, 1, run.task.label_vocabulary, run.task.longest)
     assert {cost.parameters for cost in costs} == {sum(parameter.numel() for parameter in model.parameters())}
     memory = [cost.memory_bytes for cost in costs]
@@ -41,7 +42,7 @@ def test_a_cost_counts_the_models_parameters_and_grows_with_the_batch(make_run, 
 def test_operations_of_attention_by_hand(make_run):
     run = make_run({"model.depth": 3})
     tokens, labels, width = 32 * 16, 32 * 4, 16
-    layer = 4 * width**2 + 16 * width + 2 * 4 * width**2
+    layer = 4 * width**2 + (16 + 1) * width + 2 * 4 * width**2
     assert planner.cost(run).operations == 3 * (3 * tokens * layer + labels * width * 32)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.spec import MIXERS
 from recollect.store import Store
 from recollect.sweep import parse_sweep, read_sweep
 
@@ -54,3 +55,7 @@ def test_the_tree_and_the_links_exist():
         assert (ROOT / "recollect" / name).exists(), name
     for target in re.findall(r"\]\(([^)]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_zoo_has_every_mixer():
+    assert {run.model.mixer.name for run in read_sweep(ROOT / "examples/zoo.toml").runs} >= set(MIXERS)

@@ -14,7 +14,7 @@ from recollect.spec.base import shorten, suggest, toml_value
 LR = "for example lr = 0.001 (learning rate at its peak)"
 STEPS = "for example steps = 1000 (optimiser steps)"
 HEADS = "for example heads = 1 (number of heads; must divide the width)"
-KNOWN_MIXERS = "known: attention, mamba (one of a plugin needs --plugin FILE.py)"
+KNOWN_MIXERS = f"known: {', '.join(sorted(MIXERS))} (one of a plugin needs --plugin FILE.py)"
 EPOCHS = "must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
@@ -50,7 +50,7 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"train": 5}, "train = 5: must be a table of keys; give train"),
     ({"model": {"mixer": "mambo"}}, "model.mixer: 'mambo' is no mixer here; did you mean mamba?"),
-    ({"model": {"mixer": "lstm"}}, f"model.mixer: 'lstm' is no mixer here; {KNOWN_MIXERS}"),
+    ({"model": {"mixer": "perceptron"}}, f"model.mixer: 'perceptron' is no mixer here; {KNOWN_MIXERS}"),
     (
         {"model": {"mixer": 3}},
         "model.mixer: 3 must be the name of a mixer or a table with a name; see `recollect mixers`",
@@ -67,15 +67,16 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"model": {"mixer": "mamba", "positions": "rope"}},
-        'model: positions = "rope": mamba has no scores to put them on; use none, learned or sinusoidal',
+        'model: positions = "rope": mamba has no scores to put them on; use none, learned, sinusoidal or relative',
     ),
     (
         {"model": {"mixer": "attention", "width": 63, "positions": "rope"}},
-        "model: width = 63: rope rotates pairs, so width / heads = 63 must be even",
+        "model: width = 63: rope turns pairs of channels, but rope_share = 1.0 of a head's 63 is 63; make it an even number",
     ),
     (
         {"model": {}},
-        'model.mixer: missing; for example mixer = "attention" (the sequence mixer: a name, or a table with its options)',
+        'model.mixer: missing; for example mixer = "attention" '
+        "(the sequence mixer: a name, a table with its options, or a list of both by layer)",
     ),
     ({"task": "mqr"}, "task: 'mqr' is no task here; did you mean mqar?"),
     ({"task": {"pairs": 3}}, "task: None is no task here; known: copying, mqar, ngram_lookup, recall"),

@@ -141,6 +141,9 @@ def value_text(value: Any) -> str:
         return f"{value:.6g}" if value == 0 or 0.1 <= abs(value) < 1000 else rate_text(value)
     if isinstance(value, list | tuple):
         return "/".join(value_text(entry) for entry in value) or "none"
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        options = ", ".join(_worded(key, value_text(inner)) for key, inner in value.items() if key != "name")
+        return f"{value['name']} ({options})" if options else value["name"]
     if isinstance(value, dict):
         return canonical(value)
     return "none" if value is None else str(value)

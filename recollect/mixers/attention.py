@@ -1,64 +1,155 @@
-"""Causal softmax attention (Vaswani et al. 2017), as the study's baseline uses it.
+"""Causal softmax attention (Vaswani et al. 2017), with the study's short convolutions on queries, keys and values.
 
-    q, k, v = W_qkv x + b        y_i = W_o sum_{j<=i} softmax_j(q_i . k_j / sqrt(D) + r_{i-j}) v_j + b_o
+    [q, k, v] = W x + b           a_ij = softmax_j(q_i . k_j / sqrt(D) + r_ij)          y_i = W_o sum_{j<=i} a_ij v_j + b_o
 
-Glossary: P population, B batch, L length, H heads, D channels of a head, M = P * B rows of all members.
-Positions: learned or sinusoidal ones are added to the embedding by the model; `rope` turns q and k here; `relative` adds
-one learnt number r per head and distance to the scores (starts at 0).
-Differs from Zoology's layer: no dropout on the scores. Initialisation as there: N(0, 0.02), the output layer divided by
-sqrt(2 depth).
+Glossary: P population, B batch, L length (of queries), T keys seen so far, H heads, D width or the channels of one head,
+a_ij attention weights, r_ij bias of the scores, c the depthwise convolution of one branch (q, k or v).
+Convolutions: a convolved branch is W c(x) + b (`before`) or c(W x + b) (`after`). "same" padding looks ahead as PyTorch's does:
+(K - 1) // 2 taps behind the present, the rest ahead of it; such a layer is not causal and has no step-by-step form.
+Positions: learned or sinusoidal ones are added to the embedding by the model. `rope` (Su et al. 2021) turns the first
+rope_share of a head's channels of q and k by angles that grow with the position. `alibi` (Press et al. 2022) is
+r_ij = -m_h (i - j) with a fixed slope m_h per head; `relative` is one learnt number per head and distance.
+Initialisation: linear weights N(0, 0.02^2), the output's divided by sqrt(2 depth), their biases and `relative` 0; convolutions
+as PyTorch's Conv1d, U(-1/sqrt(K), 1/sqrt(K)) for weight and bias.
+Differs from Zoology's layer only in that hidden scores are -inf, not -1e4; dropout on a_ij and the initialisation are as there.
+Zoology has no convolutions here; the study does not give their place, padding and taps, hence the options.
 """
 
 import math
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from recollect.mixers.base import Mixer, Site
-from recollect.nn import Linear, normal
+from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
+from recollect.nn import Dropout, Kind, Linear, ShortConv, normal
 from recollect.ops.rotary import rotate
-from recollect.spec.mixer import AttentionSpec
+from recollect.ops.softmax_attention import alibi, attention_weights, distances, fused_attention
+from recollect.spec.mixers.attention import AttentionSpec
+
+BRANCHES = "qkv"
 
 
 class Attention(Mixer):
-    def __init__(self, spec: AttentionSpec, site: Site):
+    kinds: Mapping[str, Kind] = {"relative_PHL": "bias"}
+
+    def __init__(self, spec: AttentionSpec, site: Site, window: int | None = None):
         super().__init__()
         self.spec, self.site = spec, site
-        width = site.width
-        self.qkv = Linear(site.population, width, 3 * width, init=normal(0.02))
-        self.out = Linear(site.population, width, width, init=normal(0.02 / math.sqrt(2 * site.depth)))
+        self.reach = min(window or site.length, site.length)  # positions a query sees, its own included
+        population, width = site.population, site.width
+        convolved = "" if spec.conv == "none" else spec.conv
+        ahead = spec.conv_kernel // 2 if spec.conv_padding == "same" else 0
+        self.causal = not (convolved and ahead)
+        self.convs = nn.ModuleDict(
+            {branch: ShortConv(population, width, spec.conv_kernel, ahead=ahead) for branch in convolved}
+        )
+        self.qkv: Linear | None = None
+        if convolved and spec.conv_place == "before":  # each branch has an input of its own
+            self.projections = nn.ModuleDict(
+                {branch: Linear(population, width, width, init=normal(0.02)) for branch in BRANCHES}
+            )
+        else:
+            self.qkv = Linear(population, width, 3 * width, init=normal(0.02))
+        self.out = Linear(population, width, width, init=normal(0.02 / math.sqrt(2 * site.depth)))
+        self.relative_PHL: nn.Parameter | None = None
         if site.positions == "relative":
-            self.relative_PHL = nn.Parameter(torch.empty(site.population, spec.heads, site.length))
+            self.relative_PHL = nn.Parameter(torch.empty(population, spec.heads, self.reach))
+        self.dropout: Dropout | None = None
+        if site.dropout > 0:
+            assert site.noise is not None
+            self.dropout = Dropout(site.dropout, site.noise, f"attention {site.layer}")
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
-        return {"relative_PHL": torch.zeros(self.spec.heads, self.site.length)} if self.site.positions == "relative" else {}
+        return {} if self.relative_PHL is None else {"relative_PHL": torch.zeros(self.relative_PHL.shape[1:])}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        population, batch, length, width = x_PBLD.shape
-        heads = self.spec.heads
-        qkv = self.qkv(x_PBLD).view(population * batch, length, 3, heads, width // heads)
-        q_MHLD, k_MHLD, v_MHLD = qkv.permute(2, 0, 3, 1, 4)
-        if self.site.positions == "rope":
-            q_MHLD, k_MHLD = rotate(q_MHLD), rotate(k_MHLD)
-        if self.site.positions == "relative":
-            y_MHLD = self._with_relative_scores(q_MHLD, k_MHLD, v_MHLD)
-        else:
-            y_MHLD = F.scaled_dot_product_attention(q_MHLD, k_MHLD, v_MHLD, is_causal=True)
-        return self.out(y_MHLD.transpose(1, 2).reshape(population, batch, length, width))
+        q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
+        if self.dropout is None and self.relative_PHL is None:
+            length = x_PBLD.shape[2]
+            plain = self.reach >= length and self.site.positions != "alibi"
+            bias = None if plain else self._bias(length, length, x_PBLD)
+            return self._merge(fused_attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias))
+        weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
+        return self._merge((weights_PBHLL if self.dropout is None else self.dropout(weights_PBHLL)) @ v_PBHLD)
 
-    def _with_relative_scores(self, q_MHLD: Tensor, k_MHLD: Tensor, v_MHLD: Tensor) -> Tensor:
-        population, (rows, heads, length, width) = self.site.population, q_MHLD.shape
-        positions = torch.arange(length, device=q_MHLD.device)
-        distance_LL = positions[:, None] - positions
-        bias_PHLL = self.relative_PHL[:, :, distance_LL.clamp(min=0)].masked_fill(distance_LL < 0, -math.inf)
-        scores_MHLL = q_MHLD @ k_MHLD.transpose(-1, -2) / math.sqrt(width)
-        scores_PBHLL = scores_MHLL.view(population, rows // population, heads, length, length) + bias_PHLL[:, None]
-        return scores_PBHLL.softmax(-1).view_as(scores_MHLL) @ v_MHLD
+    def start(self, batch: int) -> State:
+        if not self.causal:
+            return super().start(batch)
+        nothing_PBTD = self.out.weight.new_zeros(self.site.population, batch, 0, self.site.width)
+        pasts = {f"conv {branch}": self._conv(branch).start(batch) for branch in self.convs}
+        return {"k": nothing_PBTD, "v": nothing_PBTD, **pasts}
 
-    def state_size(self) -> int:
-        return 2 * self.site.width * self.site.length
+    def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
+        state = dict(state)
+
+        def convolve(branch: str, x_PBD: Tensor) -> Tensor:
+            y_PBD, state[f"conv {branch}"] = self._conv(branch).step(x_PBD, state[f"conv {branch}"])
+            return y_PBD
+
+        branches = dict(zip(BRANCHES, self._project(x_PBD, convolve), strict=True))
+        for branch in "kv":
+            state[branch] = torch.cat((state[branch], branches[branch][:, :, None]), dim=2)[:, :, -self.reach :]
+        weights_PBHLT = self._weights(self._split(branches["q"][:, :, None]), self._split(state["k"]))
+        return self._merge(weights_PBHLT @ self._split(state["v"]))[:, :, 0], state
+
+    def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
+        """The softmax weights, without dropout, on the values after their convolution."""
+        q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
+        return EffectiveAttention(self._weights(q_PBHLD, k_PBHLD), v_PBHLD, self._merge)
+
+    def state_size(self) -> int | None:
+        if not self.causal:
+            return None
+        return self.site.width * (2 * self.reach + len(self.convs) * (self.spec.conv_kernel - 1))
 
     def operations_per_token(self) -> int:
-        width, length = self.site.width, self.site.length
-        return 4 * width**2 + length * width  # scores and values over on average half the positions each
+        width, length, reach = self.site.width, self.site.length, self.reach
+        seen = reach * (2 * length - reach + 1) / (2 * length)  # the mean of min(position, reach)
+        return 4 * width**2 + round(2 * width * seen) + len(self.convs) * self.spec.conv_kernel * width
+
+    def _conv(self, branch: str) -> ShortConv:
+        """For the type checker: a ModuleDict forgets what is in it."""
+        return cast(ShortConv, self.convs[branch])
+
+    def _project(self, x: Tensor, convolve: Callable[[str, Tensor], Tensor]) -> list[Tensor]:
+        """q, k and v with all their heads in the last axis; `convolve` is asked for the convolved branches alone."""
+
+        def convolved(branch: str, x: Tensor) -> Tensor:
+            return convolve(branch, x) if branch in self.convs else x
+
+        if self.qkv is None:
+            return [projection(convolved(branch, x)) for branch, projection in self.projections.items()]
+        return [convolved(branch, part) for branch, part in zip(BRANCHES, self.qkv(x).chunk(3, dim=-1), strict=True)]
+
+    def _heads_of(self, x_PBLD: Tensor) -> list[Tensor]:
+        return [self._split(part) for part in self._project(x_PBLD, lambda branch, x: self._conv(branch)(x))]
+
+    def _split(self, x_PBLD: Tensor) -> Tensor:
+        return x_PBLD.unflatten(-1, (self.spec.heads, -1)).transpose(2, 3)
+
+    def _merge(self, y_PBHLD: Tensor) -> Tensor:
+        return self.out(y_PBHLD.transpose(2, 3).flatten(-2))
+
+    def _turn(self, x_PBHLD: Tensor, start: int = 0) -> Tensor:
+        if self.site.positions != "rope":
+            return x_PBHLD
+        turned = self.spec.turned(self.site.width)
+        return torch.cat((rotate(x_PBHLD[..., :turned], start=start), x_PBHLD[..., turned:]), dim=-1)
+
+    def _weights(self, q_PBHLD: Tensor, k_PBHTD: Tensor) -> Tensor:
+        """a_ij of the last L of T positions. T may start anywhere in the sequence: only distances count."""
+        queries, keys = q_PBHLD.shape[-2], k_PBHTD.shape[-2]
+        return attention_weights(self._turn(q_PBHLD, keys - queries), self._turn(k_PBHTD), self._bias(queries, keys, q_PBHLD))
+
+    def _bias(self, queries: int, keys: int, like: Tensor) -> Tensor:
+        """r_ij, -inf in the future and beyond the reach, (P or 1, H or 1, L, T)."""
+        distance_LT = distances(queries, keys, like.device)
+        if self.relative_PHL is not None:
+            bias_PHLT = self.relative_PHL[:, :, distance_LT.clamp(0, self.reach - 1)]
+        elif self.site.positions == "alibi":
+            bias_PHLT = alibi(distance_LT, self.spec.heads, like.dtype)
+        else:
+            bias_PHLT = like.new_zeros(1, 1, queries, keys)
+        return bias_PHLT.masked_fill((distance_LT < 0) | (distance_LT >= self.reach), -math.inf)

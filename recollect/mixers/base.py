@@ -1,12 +1,16 @@
 """The contract of a mixer: x_PBLD -> y_PBLD, causally, for P independent members at once."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from recollect.nn import Layer
-from recollect.spec.mixer import Positions
+from recollect.nn import Layer, Noise
+from recollect.spec.mixers import Positions
+
+# What a step-by-step decoder keeps between two positions; every tensor is (P, B, ...).
+State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -18,18 +22,50 @@ class Site:
     length: int  # the longest sequence it will see
     depth: int  # layers of the whole model: some initialisations shrink with it
     positions: Positions
+    layer: int = 0  # which of these layers, counted from 0
+    dropout: float = 0.0  # of attention's weights
+    noise: Noise | None = None  # where dropout's masks come from; given whenever dropout is not 0
+
+
+@dataclass(frozen=True)
+class EffectiveAttention:
+    """A mixer as a matrix over positions (the study's eq. 1): finish(weights @ values) is the mixer's output.
+
+    H counts whatever has its own matrix: heads, or single channels. Row i of a matrix belongs to the output at position i.
+    """
+
+    weights_PBHLL: Tensor
+    values_PBHLD: Tensor
+    finish: Callable[[Tensor], Tensor]  # the mixed values_PBHLD -> y_PBLD
+
+    def output(self) -> Tensor:
+        return self.finish(self.weights_PBHLL @ self.values_PBHLD)
 
 
 class Mixer(Layer):
     """Base of every mixer. Parameters are counted, never declared; what cannot be counted is a method."""
 
+    causal: bool = True  # False for the few ablations that look ahead; they have no step-by-step form
+
     @abstractmethod
     def forward(self, x_PBLD: Tensor) -> Tensor:
         """Mix over time; the output at position t depends on positions <= t of the same member and row alone."""
 
+    def start(self, batch: int) -> State:
+        """The state before the first position."""
+        raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
+
+    def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
+        """The output at one more position and the state after it: the same function as `forward`, in another order."""
+        raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
+
+    def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention | None:
+        """The matrices that mix this input over time; None for a mixer that is no such product."""
+        return None
+
     @abstractmethod
     def state_size(self) -> int | None:
-        """Floats that a step-by-step decoder keeps per sequence; None if it is not known."""
+        """Floats of the state per sequence after the last position (site.length); None if it is not known."""
 
     @abstractmethod
     def operations_per_token(self) -> int:

@@ -6,12 +6,14 @@
         def forward(self, x): ...                               # (B, L, D) -> (B, L, D), causal
 
 Its parameters and buffers are stacked along P; the forward pass calls the module once per member with that member's slices.
+A mixer written for populations, as those beside this file are, is registered with its options: `@recollect.mixer(MineSpec)`.
 The digest of the defining file is part of the options, so a changed mixer is another run and never meets stale results.
 """
 
 import hashlib
 import inspect
 import sys
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -22,9 +24,9 @@ from torch.func import functional_call
 
 from recollect.errors import SpecError
 from recollect.mixers.base import Mixer, Site
-from recollect.nn import stacked_tensors
+from recollect.nn import Kind, stacked_tensors
 from recollect.spec.base import shorten
-from recollect.spec.mixer import MIXERS, MixerSpec
+from recollect.spec.mixers import MIXERS, MixerSpec
 
 FOREIGN: dict[str, type[nn.Module]] = {}
 _OPTION_TYPES = (bool, int, float, str)
@@ -40,25 +42,48 @@ class ForeignSpec(MixerSpec):
 _RESERVED = frozenset(dir(ForeignSpec)) | ForeignSpec.model_fields.keys()
 
 
-def mixer(name: str) -> Callable[[type[nn.Module]], type[nn.Module]]:
-    """Class decorator: register a plain module under `name`."""
+def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Module]]:
+    """Class decorator: register a plain module under a name, or a Mixer under the name in its options."""
 
     def register(module: type[nn.Module]) -> type[nn.Module]:
-        if name in MIXERS and name not in FOREIGN:
-            raise SpecError(f"mixer {shorten(name)}: the name of a built-in mixer; choose another one")
-        MIXERS[name] = _options(name, module)
-        FOREIGN[name] = module
+        if isinstance(name, str):
+            options = _signature_options(name, module)
+        elif issubclass(module, Mixer):
+            options = _own_options(name, module)
+        else:
+            raise SpecError(
+                f"mixer {module.__name__}: only a recollect.mixers.Mixer takes a class of options; give a plain module a name"
+            )
+        key = options.model_fields["name"].default
+        if key in MIXERS and key not in FOREIGN:
+            raise SpecError(f"mixer {shorten(key)}: the name of a built-in mixer; choose another one")
+        MIXERS[key] = options
+        FOREIGN[key] = module
         return module
 
     return register
 
 
-def _options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
+def _own_options(options: type[MixerSpec], module: type[nn.Module]) -> type[MixerSpec]:
+    """The class of options with the digest of its file among the fields."""
+    name = options.model_fields["name"].default
+    if not isinstance(name, str) or not name.isidentifier():
+        raise SpecError(
+            f"mixer {module.__name__}: {options.__name__} must say its name, a plain word of letters, digits and _; "
+            f'for example name: Literal["my_mixer"] = "my_mixer"'
+        )
+    return create_model(options.__name__, __base__=options, source=_source(module))
+
+
+def _source(module: type[nn.Module]) -> Any:
+    digest = _digest(module)
+    return (Annotated[str, AfterValidator(_same_as(digest))], digest)
+
+
+def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
     if not name.isidentifier():
         raise SpecError(f"mixer {shorten(name)}: must be a plain name of letters, digits and _; for example my_mixer")
-    digest = _digest(module)
-    source = Annotated[str, AfterValidator(_same_as(digest))]
-    fields: dict[str, Any] = {"name": (Literal[name], name), "source": (source, digest)}
+    fields: dict[str, Any] = {"name": (Literal[name], name), "source": _source(module)}
     parameters = list(inspect.signature(module).parameters.values())
     if not any(parameter.name == "width" for parameter in parameters):
         raise SpecError(f"mixer {name}: {module.__name__}.__init__ must take `width`; for example def __init__(self, width)")
@@ -94,13 +119,13 @@ def _same_as(digest: str) -> Callable[[str], str]:
     return check
 
 
-class ForeignMixer(Mixer):
+class ModuleStack(Mixer):
     """P copies of a plain module behind the population contract."""
 
     def __init__(self, spec: MixerSpec, site: Site):
         super().__init__()
         self.spec, self.site = spec, site
-        template = self._construct(seed=0)
+        template = self._seeded(0)
         self._template = (template,)  # in a tuple, so that its tensors are not registered a second time
         for name, value in _tensors(template).items():
             stacked = torch.empty(site.population, *value.shape, dtype=value.dtype)
@@ -108,20 +133,25 @@ class ForeignMixer(Mixer):
                 self.register_parameter(_flat(name), nn.Parameter(stacked, requires_grad=value.requires_grad))
             else:
                 self.register_buffer(_flat(name), stacked)
+        self.kinds = {_flat(name): _kind(name, value) for name, value in template.named_parameters()}
 
-    def _construct(self, seed: int) -> nn.Module:
-        module = FOREIGN[self.spec.name]
-        options = self.spec.model_dump(exclude={"name", "source"})
-        wanted = {"width": self.site.width, "length": self.site.length}
-        given = {name: value for name, value in wanted.items() if name in inspect.signature(module).parameters}
-        # A plain module draws from the global generator; lend it one that starts from the member's seed, and put it back.
+    @abstractmethod
+    def construct(self) -> nn.Module:
+        """One member, drawn from the global generator as plain modules do."""
+
+    def call(self, module: nn.Module, tensors: dict[str, Tensor], x_BLD: Tensor) -> Any:
+        """The module's output with these tensors in place of its own."""
+        return functional_call(module, tensors, (x_BLD,))
+
+    def _seeded(self, seed: int) -> nn.Module:
+        # Lend the module a global generator that starts from the member's seed, and put the old one back.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.manual_seed(seed)
-            return module(**given, **options)
+            return self.construct()
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         seed = int(torch.randint(2**62, (), generator=generator))
-        return {_flat(name): value.detach() for name, value in _tensors(self._construct(seed)).items()}
+        return {_flat(name): value.detach() for name, value in _tensors(self._seeded(seed)).items()}
 
     def train(self, mode: bool = True) -> Self:
         self._template[0].train(mode)
@@ -133,7 +163,7 @@ class ForeignMixer(Mixer):
         names = [(name, _flat(name)) for name in _tensors(self._template[0])]
         outputs = []
         for p, x_BLD in enumerate(x_PBLD.unbind()):
-            y_BLD = functional_call(self._template[0], {name: slices[flat][p] for name, flat in names}, (x_BLD,))
+            y_BLD = self.call(self._template[0], {name: slices[flat][p] for name, flat in names}, x_BLD)
             if not isinstance(y_BLD, Tensor) or y_BLD.shape != x_BLD.shape:
                 got = tuple(y_BLD.shape) if isinstance(y_BLD, Tensor) else type(y_BLD).__name__
                 raise TypeError(
@@ -147,6 +177,24 @@ class ForeignMixer(Mixer):
 
     def operations_per_token(self) -> int:
         return sum(value[0].numel() for value in self.parameters())  # each weight is used about once per token
+
+
+class ForeignMixer(ModuleStack):
+    """A registered plain module."""
+
+    def construct(self) -> nn.Module:
+        module = FOREIGN[self.spec.name]
+        options = self.spec.model_dump(exclude={"name", "source"})
+        wanted = {"width": self.site.width, "length": self.site.length}
+        given = {name: value for name, value in wanted.items() if name in inspect.signature(module).parameters}
+        return module(**given, **options)
+
+
+def _kind(name: str, value: Tensor) -> Kind:
+    """By the conventions of plain modules: the mark that state-space layers put on their dynamics, and the name of a bias."""
+    if getattr(value, "_no_weight_decay", False):
+        return "dynamics"
+    return "bias" if name.split(".")[-1] == "bias" else "weight"
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:

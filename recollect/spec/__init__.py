@@ -2,8 +2,8 @@
 
 from recollect.spec.base import PerMember as PerMember
 from recollect.spec.base import Spec as Spec
-from recollect.spec.mixer import MIXERS as MIXERS
-from recollect.spec.mixer import MixerSpec as MixerSpec
+from recollect.spec.mixers import MIXERS as MIXERS
+from recollect.spec.mixers import MixerSpec as MixerSpec
 from recollect.spec.model import ModelSpec as ModelSpec
 from recollect.spec.run import RunSpec as RunSpec
 from recollect.spec.task import TASKS as TASKS

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from recollect.spec.base import PerMember, Spec
 
+Exempt = Literal["none", "dynamics", "dynamics+norms+biases"]
 Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
 
 
@@ -18,6 +19,10 @@ class TrainSpec(Spec):
 
     lr: Annotated[float, PerMember()] = Field(default=1e-3, gt=0, le=1e3, description="learning rate at its peak")
     weight_decay: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1e3, description="decoupled, times the rate")
+    exempt: Annotated[Exempt, PerMember()] = Field(
+        default="none",
+        description="no weight decay on the dynamics (decay rates, step sizes, skips), or on norms and biases either",
+    )
     warmup: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1, description="share of the steps with a rising rate")
     decay: Annotated[Decay, PerMember()] = Field(default="cosine", description="what the rate does after the warmup")
     clip: Annotated[float, PerMember()] = Field(default=0.0, ge=0, description="largest gradient norm of a run; 0: no clipping")

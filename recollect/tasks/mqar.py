@@ -17,7 +17,7 @@ import torch
 from recollect.spec.task import MqarSpec
 from recollect.tasks.base import Batch
 from recollect.tasks.pairs import draw_context, draw_filler
-from recollect.tasks.randomness import key
+from recollect.randomness import key
 from recollect.tasks.sampling import weighted
 
 

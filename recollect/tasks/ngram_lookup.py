@@ -15,7 +15,7 @@ from torch import Tensor
 
 from recollect.spec.task import NgramLookupSpec
 from recollect.tasks.base import Batch
-from recollect.tasks.randomness import below, key
+from recollect.randomness import below, key
 from recollect.tasks.strings import Strings, draw_strings, lay_out, signs, spell
 
 

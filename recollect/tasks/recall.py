@@ -15,7 +15,7 @@ import torch
 from recollect.spec.task import RecallSpec
 from recollect.tasks.base import Batch
 from recollect.tasks.pairs import draw_context, draw_filler
-from recollect.tasks.randomness import below, key
+from recollect.randomness import below, key
 
 
 def rows(spec: RecallSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:

@@ -6,7 +6,7 @@ Shapes: B rows, N draws of a row, S things to draw from.
 import torch
 from torch import Tensor
 
-from recollect.tasks.randomness import below, grid, uniform
+from recollect.randomness import below, grid, uniform
 
 _CELLS = 1 << 22  # of the tables shuffled at one time: 16 MiB, which a cache still helps with
 

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from recollect.tasks.randomness import below, bits, key, scramble
+from recollect.randomness import below, bits, key, scramble
 
 World = Literal["train", "test"]
 _SHARE = 16  # one end in so many belongs to the test world; at least one does

@@ -25,8 +25,8 @@ def scramble(z: Tensor) -> Tensor:
     return z ^ _shifted(z, 31)
 
 
-def bits(stream: int, counters: Tensor) -> Tensor:
-    """64 random bits for each counter (int64, any shape)."""
+def bits(stream: int | Tensor, counters: Tensor) -> Tensor:
+    """64 random bits for each counter (int64, any shape); several streams are drawn from by broadcasting."""
     return scramble(counters * _signed(_STEP) + stream)
 
 
@@ -35,7 +35,7 @@ def below(stream: int, counters: Tensor, bound: int | Tensor) -> Tensor:
     return (bits(stream, counters) & 0x7FFFFFFFFFFFFFFF) % bound
 
 
-def uniform(stream: int, counters: Tensor) -> Tensor:
+def uniform(stream: int | Tensor, counters: Tensor) -> Tensor:
     """A float64 strictly between 0 and 1 for each counter: the middle of one of 2**52 equal intervals."""
     return (_shifted(bits(stream, counters), 12).double() + 0.5) * math.ldexp(1, -52)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from recollect.tasks.randomness import below, bits, grid, key, uniform
+from recollect.randomness import below, bits, grid, key, uniform
 from recollect.tasks.sampling import distinct, weighted
 from recollect.tasks.splits import last_rank, nth_free, prefix_hash
 

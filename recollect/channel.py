@@ -1,0 +1,55 @@
+"""The half of a block that mixes channels: an MLP, or RWKV's channel mix.
+
+Shapes: P population, B batch, L length, D width, R hidden units per channel; `...` is any number of axes in between.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from recollect.nn import Layer, Linear, fan_in_uniform, normal, token_shift
+
+
+class MLP(nn.Module):
+    """Two linear layers around an exact GELU."""
+
+    def __init__(self, population: int, width: int, hidden: int, depth: int):
+        super().__init__()
+        self.up = Linear(population, width, hidden, init=normal(0.02))
+        self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+
+class ChannelMix(Layer):
+    """RWKV-4's channel mix (Peng et al. 2023): an MLP with squared ReLU and a gate, both of a mix with the token before.
+
+        k = max(0, W_k (mu_k x + (1 - mu_k) x_before))^2        y = sigmoid(W_r (mu_r x + (1 - mu_r) x_before)) * W_v k
+
+    It looks one position back, so unlike an MLP it needs the whole sequence. mu_c = (c / D)^(1 - layer / layers) at the start,
+    with the model's depth for `layers` (as RWKV-LM; Zoology takes 12). Linear layers have no biases and start as PyTorch's
+    default (as Zoology; RWKV-LM starts with W_v and W_r zero and W_k orthogonal).
+    """
+
+    def __init__(self, population: int, width: int, hidden: int, layer: int, layers: int):
+        super().__init__()
+        self.exponent = 1 - layer / layers
+        self.mix_key_PD = nn.Parameter(torch.empty(population, width))
+        self.mix_gate_PD = nn.Parameter(torch.empty(population, width))
+        self.key = Linear(population, width, hidden, init=fan_in_uniform(width), bias=False)
+        self.gate = Linear(population, width, width, init=fan_in_uniform(width), bias=False)
+        self.value = Linear(population, hidden, width, init=fan_in_uniform(hidden), bias=False)
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        width = self.mix_key_PD.shape[1]
+        mix_D = (torch.arange(width) / width) ** self.exponent
+        return {"mix_key_PD": mix_D, "mix_gate_PD": mix_D}
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        before_PBLD = token_shift(x_PBLD)
+        key_PBLR = self.key(torch.lerp(before_PBLD, x_PBLD, self.mix_key_PD[:, None, None])).relu().square()
+        gate_PBLD = self.gate(torch.lerp(before_PBLD, x_PBLD, self.mix_gate_PD[:, None, None])).sigmoid()
+        return gate_PBLD * self.value(key_PBLR)

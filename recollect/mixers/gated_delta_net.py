@@ -1,0 +1,56 @@
+"""Gated DeltaNet: the delta rule with a learnt decay of the whole memory (Yang et al. 2025).
+
+    g_t = -exp(a_log) softplus(w_a x_t + b_dt) per head
+    S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T          all else as in DeltaNet (delta_net.py)
+
+Glossary: P population, H heads, D channels of a head's key, E = expand_v D of its value; S is the memory of a head, g the log
+of its decay, A = exp(a_log) the rate, softplus(...) the step size, beta how much of the old value a write replaces.
+Initialisation as fla's, where it is not DeltaNet's: A uniform in (0, 16], b_dt such that the step size is log-uniform in
+[0.001, 0.1] where w_a x is 0. The median head then keeps 0.94 of its memory a step.
+Differs from fla's and Zoology's layers: no parameter D that nothing uses; g is never rounded (Zoology: to bfloat16); the keys
+of all heads make up the width, as in Zoology's configurations, not 0.75 of it.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from recollect.mixers.base import Site
+from recollect.mixers.delta_net import STD, DeltaNet
+from recollect.nn import Kind, Linear, normal
+from recollect.spec.mixers.delta import GatedDeltaNetSpec
+
+RATE_MAX = 16
+STEP_MIN, STEP_MAX = 1e-3, 1e-1
+
+
+class GatedDeltaNet(DeltaNet):
+    kinds: Mapping[str, Kind] = {"a_log_PH": "dynamics"}
+
+    def __init__(self, spec: GatedDeltaNetSpec, site: Site):
+        super().__init__(spec, site, spec.expand_v)
+        self.forget = Linear(
+            site.population, site.width, spec.heads, init=normal(STD), bias_init=_log_uniform_step, bias_kind="dynamics"
+        )
+        self.a_log_PH = nn.Parameter(torch.empty(site.population, spec.heads))
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        rates_H = RATE_MAX * (1 - torch.rand(self.spec.heads, generator=generator))  # (0, 1], for the logarithm's sake
+        return {"a_log_PH": rates_H.log()}
+
+    def log_decay(self, x: Tensor) -> Tensor:
+        rates = self.a_log_PH.exp().view(self.site.population, *[1] * (x.dim() - 2), self.spec.heads)
+        return -rates * F.softplus(self.forget(x))
+
+    def operations_per_token(self) -> int:
+        return super().operations_per_token() + self.site.width * self.spec.heads
+
+
+def _log_uniform_step(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """The bias whose softplus is log-uniform in [STEP_MIN, STEP_MAX]."""
+    exponents = torch.rand(shape, generator=generator) * math.log(STEP_MAX / STEP_MIN) + math.log(STEP_MIN)
+    steps = exponents.exp()
+    return steps + torch.log(-torch.expm1(-steps))

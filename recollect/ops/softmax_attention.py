@@ -1,0 +1,47 @@
+"""Softmax attention without its parameters: y_i = sum_j softmax_j(q_i . k_j / sqrt(D) + bias_ij) v_j.
+
+Shapes: P population, B batch, H heads, L queries, T keys, D channels of a head. The last query stands at the last key, so one
+query over T keys is the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides a key from a query.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def distances(queries: int, keys: int, device: torch.device) -> Tensor:
+    """How many positions key j lies behind query i, (L, T); negative in the future."""
+    positions_T = torch.arange(keys, device=device)
+    return positions_T[keys - queries :, None] - positions_T
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """The slopes m_h of ALiBi (Press et al. 2022): 2^(-8h/H), h = 1..H, if H is a power of two.
+
+    Otherwise those of the next smaller power of two N, then every second one of 2N as far as needed.
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    between = [2 ** (-4 * h / power) for h in range(1, 2 * power, 2)]
+    return slopes + between[: heads - power]
+
+
+def alibi(distance_LT: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+    """The bias -m_h (i - j), (1, H, L, T)."""
+    slopes_H = torch.tensor(alibi_slopes(heads), dtype=dtype, device=distance_LT.device)
+    return -slopes_H[None, :, None, None] * distance_LT
+
+
+def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PHLT: Tensor) -> Tensor:
+    """The softmax, (P, B, H, L, T); every query must see a key."""
+    scores_PBHLT = q_PBHLD @ k_PBHTD.transpose(-1, -2) / math.sqrt(q_PBHLD.shape[-1])
+    return (scores_PBHLT + bias_PHLT[:, None]).softmax(-1)
+
+
+def fused_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None) -> Tensor:
+    """y of PyTorch's own kernel, which keeps no scores; without a bias it hides the future. All members share the bias."""
+    q_MHLD, k_MHLD, v_MHLD = (x.flatten(0, 1) for x in (q_PBHLD, k_PBHLD, v_PBHLD))
+    y_MHLD = F.scaled_dot_product_attention(q_MHLD, k_MHLD, v_MHLD, attn_mask=bias_1HLL, is_causal=bias_1HLL is None)
+    return y_MHLD.view_as(v_PBHLD)

@@ -1,0 +1,21 @@
+"""docs/mixers.md is what `make mixers` writes: nothing in it was typed by hand."""
+
+import json
+import runpy
+from pathlib import Path
+
+from recollect.spec import MIXERS
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def test_the_page_is_generated_and_true():
+    assert (DOCS / "mixers.md").read_text() == runpy.run_path(str(DOCS / "mixers.py"))["page"]()
+
+
+def test_every_mixer_was_compared_with_something():
+    rows = json.loads((DOCS / "deviations.json").read_text())
+    made_of_others = {name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) > 1}
+    assert {row["mixer"] for row in rows} >= set(MIXERS) - made_of_others
+    assert all(row["outputs"] < 1e-4 for row in rows)
+    assert all("gradients" in row for row in rows)

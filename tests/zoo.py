@@ -1,0 +1,123 @@
+"""Every mixer with every option worth testing, found in the registry: a new mixer or option is here by being registered."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+
+import torch
+from torch import Tensor
+
+from recollect.mixers import Mixer, Site, build
+from recollect.nn import Noise, initialise
+from recollect.spec import MIXERS, MixerSpec
+from recollect.spec.mixers import Positions
+
+LENGTH = 37  # no multiple of anything a kernel likes
+WIDTH = 12
+DEPTH = 2
+SEEDS = [11, 22, 33, 44]
+# Options that only matter together with another one.
+TOGETHER: dict[str, list[dict[str, Any]]] = {
+    "attention": [
+        {"conv": "qkv", "conv_place": "after"},
+        {"conv": "v", "conv_padding": "same"},
+        {"conv": "k", "conv_padding": "same", "conv_place": "after", "conv_kernel": 3},
+        {"conv": "k", "conv_kernel": 2},
+    ],
+    "mlstm": [{"qkv_block": 0}, {"heads": 2, "kernel": 0}],
+    "min_gru": [{"expand": 2}],
+}
+
+
+def fitting(name: str, width: int) -> dict[str, Any]:
+    """What a small width needs because the default is made for larger ones."""
+    return {
+        "mamba2": {"head": math.gcd(64, 2 * width)},
+        "h3": {"state": 8, "head": math.gcd(2, width)},
+        "mlstm": {"qkv_block": math.gcd(4, 2 * width)},
+    }.get(name, {})
+
+
+def table(name: str, width: int) -> dict[str, Any]:
+    """A mixer as a specification would write it for this width."""
+    return {"name": name, **fitting(name, width)}
+
+
+# The mixers that are not made of others.
+SINGLE = sorted(name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) == 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mixer with options, at a place with positions, in the first or a later layer."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    positions: Positions = "none"
+    layer: int = 0
+
+    @property
+    def id(self) -> str:
+        options = [f"{key}={value}" for key, value in self.options.items() if fitting(self.name, WIDTH).get(key) != value]
+        place = [self.positions] * (self.positions != "none") + [f"layer{self.layer}"] * bool(self.layer)
+        return "-".join([self.name, *options, *place])
+
+    def spec(self) -> MixerSpec:
+        return MIXERS[self.name].model_validate({"name": self.name, **self.options})
+
+    def build(
+        self,
+        population: int = 3,
+        width: int = WIDTH,
+        length: int = LENGTH,
+        dtype: torch.dtype = torch.float32,
+        depth: int = DEPTH,
+    ) -> Mixer:
+        site = Site(population, width, length, depth, self.positions, layer=self.layer, noise=Noise(population))
+        mixer = build(self.spec(), site)
+        initialise(mixer, SEEDS[:population])
+        return mixer.to(dtype)
+
+
+def _cases() -> list[Case]:
+    found = []
+    for name in SINGLE:
+        fits = fitting(name, WIDTH)
+        found += [Case(name, fits), Case(name, fits, layer=1)]
+        found += [Case(name, fits, positions) for positions in MIXERS[name].positions_inside]
+        for option, info in MIXERS[name].model_fields.items():
+            found += [
+                Case(name, {**fits, option: value}) for value in _others(option, info.annotation, info.default, info.metadata)
+            ]
+        found += [Case(name, {**fits, **options}) for options in TOGETHER.get(name, [])]
+    return found
+
+
+def _others(option: str, annotation: Any, default: Any, rules: list[Any]) -> list[Any]:
+    """The values of an option beside its default: all of a choice, two heads, no convolution."""
+    if option == "name":
+        return []
+    if get_origin(annotation) is Literal:
+        return [value for value in get_args(annotation) if value != default]
+    if annotation is bool:
+        return [not default]
+    if option == "heads":
+        return [2]
+    # A convolution that can be left out has 0 as its least number of taps.
+    return [0] if option == "kernel" and any(getattr(rule, "ge", None) == 0 for rule in rules) else []
+
+
+CASES = _cases()
+
+
+def inputs(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def spread(mixer: Mixer) -> Mixer:
+    """Weights of order one on everything that starts at zero or tiny, so that every path carries signal in a comparison."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+    return mixer
