@@ -211,7 +211,8 @@ def expected_std(name: str) -> float | tuple[float, float]:
     }  # fmt: skip
     constants = {
         "qkv.bias": 0.0, "out.bias": 0.0, "up.bias": 0.0, "down.bias": 0.0, "skip_PE": 1.0, "norm.weight": 1.0,
-        "norm.bias": 0.0, "norm_mixer.weight": 1.0, "norm_mixer.bias": 0.0, "norm_channel.weight": 1.0, "norm_channel.bias": 0.0,
+        "norm.bias": 0.0, "norm_mixer.weight": 1.0, "norm_mixer.bias": 0.0,
+        "norm_channel.weight": 1.0, "norm_channel.bias": 0.0,
     }  # fmt: skip
     for key, std in stds.items():
         if name.endswith(key):

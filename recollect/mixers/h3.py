@@ -70,9 +70,10 @@ class H3(Mixer):
         }
 
     def _shift_kernel(self, length: int) -> Tensor:
-        """s as (P, D, L): the correlation of B and C is the convolution of B and the reversed C, read backwards."""
-        reversed_c_P1ND = self.shift_c_PDN.flip(-1).transpose(1, 2)[:, None]
-        kernel_PDN = long_conv(reversed_c_P1ND, self.shift_b_PDN)[:, 0].transpose(1, 2).flip(-1)
+        """s as (P, D, L): the correlation of B and C, by the product of a conjugate spectrum with a spectrum."""
+        b, c = (torch.fft.rfft(values_PDN, 2 * self.state) for values_PDN in (self.shift_b_PDN, self.shift_c_PDN))
+        spectrum = torch.complex(*times((b.real, -b.imag), (c.real, c.imag)))
+        kernel_PDN = torch.fft.irfft(spectrum, 2 * self.state)[..., : self.state]
         return F.pad(kernel_PDN, (0, length - self.state))
 
     def _discrete(self) -> tuple[Pair, Pair]:

@@ -10,8 +10,8 @@ With S_t = sum_{j<=t} exp(g_{j+1} + ... + g_t) k_j u_j^T, the rule says what u_t
     u_t = beta_t (v_t - exp(g_t) S_{t-1}^T k_t)        so        (I + strictly_lower(diag(beta) K K^T * decay)) U = diag(beta) V
 
 inside a chunk, where what the state before the chunk recalls is taken from V first. U comes from forward substitution, never
-from an inverse. In float32 it stays exact to 1e-6 where one key fills three quarters of 512 positions, and to 3e-5 if in addition
-nothing decays and beta is 2.
+from an inverse. In float32 it stays exact to 1e-6 where one key fills three quarters of 512 positions, and to 3e-5 if beyond
+that nothing decays and beta is 2.
 """
 
 import math

@@ -31,8 +31,8 @@ def by_toeplitz(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
 def by_fft(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
     length = u_PBLD.shape[2]
     size = 2 * length  # a transform is circular: what leaves at the end must come back in the padding
-    spectrum_PBFD = torch.fft.rfft(u_PBLD, size, dim=2) * torch.fft.rfft(filter_PDL, size).transpose(1, 2)[:, None]
-    return torch.fft.irfft(spectrum_PBFD, size, dim=2)[:, :, :length]
+    spectrum_PBDF = torch.fft.rfft(u_PBLD.transpose(2, 3), size) * torch.fft.rfft(filter_PDL, size)[:, None]
+    return torch.fft.irfft(spectrum_PBDF, size)[..., :length].transpose(2, 3)
 
 
 def toeplitz(filter_PDL: Tensor) -> Tensor:

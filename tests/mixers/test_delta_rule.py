@@ -94,7 +94,7 @@ def test_the_length_of_a_chunk_does_not_matter(monkeypatch, chunk, decay):
 
 
 def test_a_write_replaces_what_its_key_recalled():
-    """beta = 1: the last value written with a key comes back; beta = 2 goes as far beyond it as the old value was short of it."""
+    """beta = 1: the last value written with a key comes back; beta = 2 goes beyond it by what the old one was short of it."""
     keys = torch.eye(3, dtype=torch.float64)[[0, 1, 0, 2, 1, 0]]
     values = torch.arange(1.0, 7, dtype=torch.float64)[:, None]
     once = delta_rule(keys[None], keys[None], values[None], torch.ones(1, 6, dtype=torch.float64))
@@ -111,7 +111,7 @@ def test_a_write_replaces_what_its_key_recalled():
 def test_one_key_at_three_of_four_positions_is_solved_in_float32(beta, tolerance, decay):
     arguments = drawn(512, decay, P=1, B=1, H=1, D=32, E=16)
     arguments[0], arguments[3] = unit(arguments[0]), torch.full_like(arguments[3], beta)
-    arguments[1][..., torch.arange(512) % 4 != 0, :] = arguments[1][..., :1, :]
+    arguments[1][..., torch.arange(512) % 4 != 0, :] = arguments[1][..., :1, :].clone()
     single = [x.float() for x in arguments]
     arguments = [x.double() for x in single]
     o, ours = gradients(delta_rule, single)

@@ -1,8 +1,12 @@
-"""RWKV-4's time mix, its weighted mean and its channel mix against transformers' RWKV, with copied weights.
+"""RWKV-4's time mix, its weighted mean and its channel mix against transformers and fla, with copied weights.
 
-fla's rwkv4 has Triton kernels only, so nothing of it runs on a CPU. transformers casts keys to float32 and starts its sums so
-whatever the input is; `as_double` makes these casts float64, so that the rest of its code is compared in full.
+transformers casts keys to float32, and starts its sums so, whatever the input is; `as_double` makes these casts float64, so
+that the rest of its code is compared in full. fla has Triton kernels only, which an interpreter runs without a GPU.
 """
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -102,6 +106,35 @@ def test_the_weighted_mean_is_that_of_transformers(agree, as_double, keys):
     ours = torch.autograd.grad((found * weight).sum(), tensors)
     theirs = torch.autograd.grad((wanted * weight[0]).sum(), tensors)
     agree("rwkv4", against, ours, theirs, 1e-13, kind="gradients")
+
+
+# Triton decides at its import whether it compiles or interprets, so this needs a process of its own.
+FLA = """
+import sys, torch
+from fla.ops.rwkv4.fused_recurrent import fused_recurrent_rwkv4
+*tensors, weight, past = torch.load(sys.argv[1])
+y, _ = fused_recurrent_rwkv4(*[x.requires_grad_() for x in tensors], past)
+torch.save([y.detach(), *torch.autograd.grad((y * weight).sum(), tensors)], sys.argv[2])
+"""
+
+
+def test_the_weighted_mean_is_that_of_flas_kernels(agree, tmp_path):
+    """Both kernels line by line; they compute in float32."""
+    decay, first, k, v = inputs(D, seed=3), inputs(D, seed=4), inputs(B, 9, D) * 10, inputs(B, 9, D, seed=2)
+    weight, past = inputs(B, 9, D, seed=5), torch.zeros(B, 3, 1, D)
+    past[:, 2] = -1e30  # the exponent of a past without weight
+    tensors = [decay, first, k, v]
+    torch.save([*tensors, weight, past], tmp_path / "given")
+    command = [sys.executable, "-c", FLA, tmp_path / "given", tmp_path / "found"]
+    subprocess.run(command, check=True, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, timeout=300)
+    wanted, *theirs = torch.load(tmp_path / "found")
+    for tensor in tensors:
+        tensor.requires_grad_()
+    found = wkv(k[None], v[None], -decay[None].exp(), first[None])[0]
+    ours = torch.autograd.grad((found * weight).sum(), tensors)
+    against = "fla.ops.rwkv4 kernels (interpreted), float32"
+    agree("rwkv4", against, [found.detach()], [wanted], 1e-6)
+    agree("rwkv4", against, ours, theirs, 3e-6, kind="gradients")
 
 
 def test_channel_mix_is_that_of_transformers(agree):

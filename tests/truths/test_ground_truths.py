@@ -1,9 +1,9 @@
 """What one layer can and cannot learn, whatever the code: trained here in minutes, at the smallest size that tells it apart.
 
-Multi-query recall, one layer. Softmax attention needs the key's neighbour in its keys: nothing at the value's position names the
-key, and a causal convolution on the values does not reach the value from the key's position. A centred one does. Mamba needs its
-convolution for the same reason. Every verdict is over two or three learning rates: what solves does so at one of them at
-least, what cannot solve fails at all of them.
+Multi-query recall, one layer. Softmax attention needs the key in the keys of its neighbour: nothing at the value's position
+names the key, and from the key's position a causal convolution of the values does not reach the value. A centred one does.
+Mamba needs its convolution for the same reason. Every verdict is over two learning rates: what solves does so at one of them
+at least, what cannot solve fails at both.
 """
 
 from typing import Any
@@ -57,13 +57,13 @@ def test_attention_with_a_causal_convolution_on_its_keys_solves(conv):
 
 @pytest.mark.parametrize("conv", ["none", "q", "v"])
 def test_attention_without_stays_at_chance(conv):
-    """Questions are placed by a power law, which tells a little: choosing at random scores slightly more than chance."""
+    """Positions tell a little about which pair is asked for: choosing by them scores a little more than chance."""
     score, chance = attention(conv=conv)
     assert score <= chance + 0.12
 
 
 def test_attention_with_four_causal_taps_on_its_values_does_not_solve():
-    """It does better than chance: from the key's position four taps reach two other values, which are then ruled out."""
+    """But it does better than chance (docs/log.md), so a score above chance is no proof of recall."""
     score, chance = attention(conv="v", conv_kernel=4)
     assert chance + 0.12 < score <= 0.75
 
