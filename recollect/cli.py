@@ -286,7 +286,7 @@ def _print_forecast(sweep: Any, out: Path, device: str) -> None:
 def _print(renderable: Any) -> None:
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 140).print(renderable)
+    Console(width=None if sys.stdout.isatty() else 200).print(renderable)  # a pipe wants whole lines
 
 
 def _say(text: str) -> None:

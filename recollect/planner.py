@@ -65,18 +65,18 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
         where = torch.zeros(train.batch, task.labels_per_row, dtype=torch.int64)
     if device.type != "meta":
         initialise(model, [run.seed])
-    kept: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}  # by address, and held so that no other one gets it
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage._cdata] = storage.nbytes()
+        kept[storage._cdata] = storage
         return tensor
 
     with saved_tensors_hooks(count, lambda tensor: tensor):
         logits = model(tokens, where)
     parameters = model.parameters_per_member()
     # Weights, gradients, two moments and the update; the loss keeps the logits, their log-softmax and its gradient.
-    memory = sum(kept.values()) + 5 * FLOAT * parameters + 3 * FLOAT * logits.numel()
+    memory = sum(storage.nbytes() for storage in kept.values()) + 5 * FLOAT * parameters + 3 * FLOAT * logits.numel()
     return Cost(parameters, memory, _operations(run, model))
 
 

@@ -94,6 +94,8 @@ def test_shape_is_kept_at_every_length(case, length):
 def test_step_by_step_is_the_parallel_form(case, length, dtype, tolerance):
     mixer = spread(case.build(dtype=dtype))
     skip_unless_causal(mixer)
+    if case.options.get("precision") == "bf16" and dtype == SINGLE_PRECISION:
+        tolerance = 2**-8  # a difference of 1e-7 before the rounding can be one of a bf16 digit after it
     x_PBLD = inputs(3, 2, length, WIDTH, dtype=dtype)
     assert deviation(by_steps(mixer, x_PBLD)[0], mixer(x_PBLD)) < tolerance
 

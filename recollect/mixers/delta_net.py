@@ -10,8 +10,8 @@ scale for all heads; its eps = 1e-5 is not negligible, since o^2 starts near 3e-
 Options: `gate` multiplies the normalised o with SiLU(W_g x); `negative` doubles beta; `kernel = 0` leaves out the convolution
 and keeps the SiLU; `precision = "bf16"` rounds q, k and v, and on the way back their gradients, to bfloat16.
 Initialisation as Zoology's: linear layers N(0, 0.02), the convolution PyTorch's default U(-1/sqrt(kernel), 1/sqrt(kernel)).
-Differs from the layer of fla, which Zoology calls, in precision alone: there bf16 also rounds q and k before they are
-normalised, beta and o.
+Differs from fla's and Zoology's layers in precision alone: q, k and v are rounded where Zoology casts them, before q and k are
+normalised; fla's kernels in chunks then round the normalised ones and o, too.
 """
 
 import torch
@@ -91,11 +91,10 @@ class DeltaNet(Mixer):
 
     def _rule_inputs(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many."""
-        parts = F.silu(qkv).split((self.site.width, self.site.width, self.values), dim=-1)
+        parts = self._rounded(F.silu(qkv)).split((self.site.width, self.site.width, self.values), dim=-1)
         q, k, v = (part.unflatten(-1, (self.spec.heads, -1)) for part in parts)
-        q, k, v = (self._rounded(values) for values in (_normalised(q), _normalised(k), v))
         beta = self.write(x).sigmoid() * (2 if self.spec.negative else 1)
-        return q * q.shape[-1] ** -0.5, k, v, beta, self.log_decay(x)
+        return _normalised(q) * q.shape[-1] ** -0.5, _normalised(k), v, beta, self.log_decay(x)
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.bfloat16().to(values.dtype) if self.spec.precision == "bf16" else values

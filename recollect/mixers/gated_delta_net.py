@@ -7,11 +7,10 @@ Glossary: P population, H heads, D channels of a head's key, E = expand_v D of i
 of its decay, A = exp(a_log) the rate, softplus(...) the step size, beta how much of the old value a write replaces.
 Initialisation as fla's, where it is not DeltaNet's: A uniform in (0, 16], b_dt such that the step size is log-uniform in
 [0.001, 0.1] where w_a x is 0. The median head then keeps 0.94 of its memory a step.
-Differs from fla's and Zoology's layers: no parameter D that nothing uses; g is never rounded (Zoology: to bfloat16); the keys
-of all heads make up the width, as in Zoology's configurations, not 0.75 of it.
+Differs from Zoology's layer: no parameter D that nothing uses, and beta and g are never rounded to bfloat16. From fla's: the
+keys of all heads make up the width, as in Zoology's configurations, not 0.75 of it.
 """
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -20,11 +19,10 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import Site
 from recollect.mixers.delta_net import STD, DeltaNet
-from recollect.nn import Kind, Linear, normal
+from recollect.nn import Kind, Linear, log_uniform_step, normal
 from recollect.spec.mixers.delta import GatedDeltaNetSpec
 
 RATE_MAX = 16
-STEP_MIN, STEP_MAX = 1e-3, 1e-1
 
 
 class GatedDeltaNet(DeltaNet):
@@ -33,7 +31,7 @@ class GatedDeltaNet(DeltaNet):
     def __init__(self, spec: GatedDeltaNetSpec, site: Site):
         super().__init__(spec, site, spec.expand_v)
         self.forget = Linear(
-            site.population, site.width, spec.heads, init=normal(STD), bias_init=_log_uniform_step, bias_kind="dynamics"
+            site.population, site.width, spec.heads, init=normal(STD), bias_init=log_uniform_step, bias_kind="dynamics"
         )
         self.a_log_PH = nn.Parameter(torch.empty(site.population, spec.heads))
 
@@ -47,10 +45,3 @@ class GatedDeltaNet(DeltaNet):
 
     def operations_per_token(self) -> int:
         return super().operations_per_token() + self.site.width * self.spec.heads
-
-
-def _log_uniform_step(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The bias whose softplus is log-uniform in [STEP_MIN, STEP_MAX]."""
-    exponents = torch.rand(shape, generator=generator) * math.log(STEP_MAX / STEP_MIN) + math.log(STEP_MIN)
-    steps = exponents.exp()
-    return steps + torch.log(-torch.expm1(-steps))

@@ -23,12 +23,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, ShortConv, fan_in_uniform, normal, uniform
+from recollect.nn import Kind, Linear, ShortConv, fan_in_uniform, log_uniform_step, normal, uniform
 from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import selective_scan
 from recollect.spec.mixers.state_space import MambaSpec, S6Spec
-
-DELTA_MIN, DELTA_MAX, DELTA_FLOOR = 1e-3, 1e-1, 1e-4
 
 
 class Mamba(Mixer):
@@ -123,10 +121,3 @@ class Mamba(Mixer):
         width, inner, state = self.site.width, self.inner, self.spec.state
         projections = (2 + self.spec.gate) * width * inner + inner * (self.rank + 2 * state) + self.rank * inner
         return projections + inner * self.spec.kernel + 4 * inner * state
-
-
-def log_uniform_step(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The bias whose softplus is log-uniform in [DELTA_MIN, DELTA_MAX]."""
-    exponent = torch.rand(shape, generator=generator) * math.log(DELTA_MAX / DELTA_MIN) + math.log(DELTA_MIN)
-    delta = exponent.exp().clamp(min=DELTA_FLOOR)
-    return delta + torch.log(-torch.expm1(-delta))

@@ -25,8 +25,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.mixers.mamba import log_uniform_step
-from recollect.nn import Kind, Linear, RMSNorm, ShortConv, fan_in_uniform, normal
+from recollect.nn import Kind, Linear, RMSNorm, ShortConv, fan_in_uniform, log_uniform_step, normal
 from recollect.ops.segment_sums import segment_sums
 from recollect.spec.mixers.state_space import Mamba2Spec
 

@@ -31,9 +31,8 @@ class _Scan(torch.autograd.Function):
         population, batch, length, channels = u.shape
         y_PBLE = torch.empty_like(u)
         borders_KPBEN = u.new_empty(-(-length // CHUNK), population, batch, channels, a.shape[-1])
-        for block in _blocks(u, a):
-            inputs = (u[block], delta[block], a[block[0]], b[block], c[block])
-            _forward_block(*inputs, y_PBLE[block], borders_KPBEN[:, *block])
+        for rows in _row_blocks(u, a):
+            _forward_rows(u[:, rows], delta[:, rows], a, b[:, rows], c[:, rows], y_PBLE[:, rows], borders_KPBEN[:, :, rows])
         ctx.save_for_backward(u, delta, a, b, c, borders_KPBEN)
         return y_PBLE
 
@@ -42,24 +41,17 @@ class _Scan(torch.autograd.Function):
         u, delta, a, b, c, borders = ctx.saved_tensors
         du, ddelta, db, dc = (torch.empty_like(x) for x in (u, delta, b, c))
         da = torch.zeros_like(a)
-        for block in _blocks(u, a):
-            inputs = (grads[0][block], u[block], delta[block], b[block], c[block])
-            outputs = (du[block], ddelta[block], db[block], dc[block])
-            da[block[0]] += _backward_block(inputs, a[block[0]], borders[:, *block], outputs)
+        for rows in _row_blocks(u, a):
+            outputs = (du[:, rows], ddelta[:, rows], db[:, rows], dc[:, rows])
+            inputs = (grads[0][:, rows], u[:, rows], delta[:, rows], b[:, rows], c[:, rows])
+            da += _backward_rows(inputs, a, borders[:, :, rows], outputs)
         return du, ddelta, da, db, dc
 
 
-def _blocks(u_PBLE: Tensor, a_PEN: Tensor) -> list[tuple[slice, slice]]:
-    """Members and rows to compute together: as many as fit into a cache, and on another device than a CPU all."""
-    population, batch = u_PBLE.shape[:2]
-    rows, members = batch, population
-    if u_PBLE.device.type == "cpu":
-        row_floats = CHUNK * a_PEN[0].numel()
-        rows = min(batch, max(1, CACHE_FLOATS // row_floats))
-        members = max(1, CACHE_FLOATS // (rows * row_floats))
-    return [
-        (slice(p, p + members), slice(row, row + rows)) for p in range(0, population, members) for row in range(0, batch, rows)
-    ]
+def _row_blocks(u_PBLE: Tensor, a_PEN: Tensor) -> list[slice]:
+    batch = u_PBLE.shape[1]
+    size = max(1, CACHE_FLOATS // (CHUNK * a_PEN[0].numel())) if u_PBLE.device.type == "cpu" else batch
+    return [slice(start, start + size) for start in range(0, batch, size)]
 
 
 def _decays_and_inputs(u_PBTE: Tensor, delta_PBTE: Tensor, a_PEN: Tensor, b_PBTN: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +67,7 @@ def _states(h_PBEN: Tensor, decay_PBTEN: Tensor, input_PBTEN: Tensor) -> Tensor:
     return input_PBTEN
 
 
-def _forward_block(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor, y_PBLE: Tensor, borders_KPBEN: Tensor) -> None:
+def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor, y_PBLE: Tensor, borders_KPBEN: Tensor) -> None:
     h_PBEN = torch.zeros_like(borders_KPBEN[0])
     for k, border_PBEN in enumerate(borders_KPBEN):
         part = slice(k * CHUNK, (k + 1) * CHUNK)
@@ -86,14 +78,14 @@ def _forward_block(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor
         h_PBEN = states_PBTEN[:, :, -1]
 
 
-def _backward_block(arguments: tuple[Tensor, ...], a_PEN: Tensor, borders_KPBEN: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
+def _backward_rows(rows: tuple[Tensor, ...], a_PEN: Tensor, borders_KPBEN: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
     """From dy, u, delta, b, c of some rows fill their du, ddelta, db, dc; return their share of dA."""
     du, ddelta, db, dc = outputs
     da_PEN = torch.zeros_like(a_PEN)
     g_PBEN = torch.zeros_like(borders_KPBEN[0])  # a_{t+1} g_{t+1}, carried backwards in time
     for k in reversed(range(len(borders_KPBEN))):
         part = slice(k * CHUNK, (k + 1) * CHUNK)
-        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in arguments)
+        dy_PBTE, u_PBTE, delta_PBTE, b_PBTN, c_PBTN = (x[:, :, part] for x in rows)
         decays, inputs = _decays_and_inputs(u_PBTE, delta_PBTE, a_PEN, b_PBTN)
         states = _states(borders_KPBEN[k], decays, inputs)
         dc[:, :, part] = _over_channels(states, dy_PBTE)

@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from recollect.errors import SpecError
+from recollect.randomness import bits, key
 from recollect.spec.task import TaskSpec
 from recollect.tasks.base import Batch, Task
-from recollect.randomness import bits, key
 
 _BLOCK_TOKENS = 1 << 20  # drawn at a time: large enough to keep a device busy, small enough to stay in a cache
 _BLOCK_STEPS = 64  # fresh steps drawn ahead at most

@@ -14,10 +14,10 @@ Shapes: B rows, L length, K pairs, S slots.
 
 import torch
 
+from recollect.randomness import key
 from recollect.spec.task import MqarSpec
 from recollect.tasks.base import Batch
 from recollect.tasks.pairs import draw_context, draw_filler
-from recollect.randomness import key
 from recollect.tasks.sampling import weighted
 
 

@@ -13,9 +13,9 @@ with 26 letters and n = 2, 4 % of the questions occur more than once in a string
 import torch
 from torch import Tensor
 
+from recollect.randomness import below, key
 from recollect.spec.task import NgramLookupSpec
 from recollect.tasks.base import Batch
-from recollect.randomness import below, key
 from recollect.tasks.strings import Strings, draw_strings, lay_out, signs, spell
 
 

@@ -6,8 +6,8 @@ Shapes: B rows, K pairs, L length.
 import torch
 from torch import Tensor
 
-from recollect.spec.task import PairsSpec
 from recollect.randomness import below, grid, key
+from recollect.spec.task import PairsSpec
 from recollect.tasks.sampling import distinct
 from recollect.tasks.splits import last_rank, nth_free, prefix_hash, world_of
 

@@ -12,10 +12,10 @@ Shapes: B rows, L length, K pairs.
 
 import torch
 
+from recollect.randomness import below, key
 from recollect.spec.task import RecallSpec
 from recollect.tasks.base import Batch
 from recollect.tasks.pairs import draw_context, draw_filler
-from recollect.randomness import below, key
 
 
 def rows(spec: RecallSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:

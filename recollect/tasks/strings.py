@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recollect.randomness import below, grid, key
 from recollect.spec.task import StringsSpec
 from recollect.tasks.base import IGNORE, Batch
-from recollect.randomness import below, grid, key
 from recollect.tasks.splits import last_rank, prefix_hash, world_of
 
 Piece = tuple[Tensor | int, Tensor | int]  # the first column and the number of columns, for all examples or for each (X, 1)

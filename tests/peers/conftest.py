@@ -37,6 +37,7 @@ def agree() -> Callable[..., None]:
         worst = 0.0
         for one, other in zip(found, wanted, strict=True):
             assert one.shape == other.shape
+            one, other = one.detach(), other.detach()
             largest = other.abs().max()
             assert largest > 0, "a comparison of zeros shows nothing"
             worst = max(worst, float((one - other).abs().max() / largest))

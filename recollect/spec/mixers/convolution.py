@@ -47,7 +47,9 @@ class H3Spec(MixerSpec):
     """H3: a shift state space on the keys, a diagonal one on the products of keys and values."""
 
     name: Literal["h3"] = "h3"
-    state: int = Field(default=0, ge=0, le=65_536, description="size N of both state spaces, even; 0: the sequence length")
+    state: int = Field(
+        default=0, ge=0, le=65_536, description="size N of both state spaces, even; 0: the sequence length, rounded up to even"
+    )
     head: int = Field(default=2, ge=1, le=256, description="channels of a head; must divide the width")
 
     family: ClassVar[Family] = "state space"

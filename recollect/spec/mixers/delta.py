@@ -14,7 +14,7 @@ class _DeltaSpec(MixerSpec):
     gate: bool = Field(default=False, description="multiply the normalised output with SiLU of a projection")
     negative: bool = Field(default=False, description="beta in (0, 2) instead of (0, 1), so that a write can flip the sign")
     precision: Literal["fp32", "bf16"] = Field(
-        default="fp32", description="bf16 rounds q, k and v before the rule, as Zoology and fla do"
+        default="fp32", description="bf16 rounds q, k and v before the rule, where Zoology casts them"
     )
 
     family: ClassVar[Family] = "delta rule"
