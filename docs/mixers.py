@@ -55,13 +55,13 @@ def peers() -> str:
         for name in order
         for row in by_mixer.get(name, [])
     ]
-    missing = [f"`{name}`" for name in MIXERS if name not in by_mixer]
-    end = f"\nNothing to compare with was found for: {', '.join(missing)}.\n" if missing else ""
-    return "\n".join(lines) + "\n" + end
+    return "\n".join(lines) + "\n"
 
 
 def _number(row: dict, kind: str) -> str:
-    return f"{row[kind]:.0e}" if kind in row else "-"
+    if kind not in row:
+        return "-"
+    return f"{row[kind]:.0e}" if row[kind] else "0"
 
 
 def page() -> str:

@@ -34,7 +34,7 @@ def fan_in_uniform(fan_in: int, gain: float = 1.0) -> Init:
 
 
 def log_uniform_step(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The bias of a step size in state spaces: its softplus is log-uniform in [0.001, 0.1], a memory of 10 to 1000 positions."""
+    """The bias of a state space's step size: its softplus is log-uniform in [0.001, 0.1], a memory of 10 to 1000 positions."""
     low, high = 1e-3, 1e-1
     step = (torch.rand(shape, generator=generator) * math.log(high / low) + math.log(low)).exp()
     return step + torch.log(-torch.expm1(-step))

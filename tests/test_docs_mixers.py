@@ -16,6 +16,5 @@ def test_the_page_is_generated_and_true():
 def test_every_mixer_was_compared_with_something():
     rows = json.loads((DOCS / "deviations.json").read_text())
     made_of_others = {name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) > 1}
-    assert {row["mixer"] for row in rows} >= set(MIXERS) - made_of_others
-    assert all(row["outputs"] < 1e-4 for row in rows)
-    assert all("gradients" in row for row in rows)
+    assert {row["mixer"] for row in rows if "gradients" in row} >= set(MIXERS) - made_of_others
+    assert all(row["outputs"] < 1e-5 and row.get("gradients", 0) < 1e-5 for row in rows)

@@ -1,4 +1,4 @@
-"""The architectures by name. Adding one is a file here, its options under recollect/spec/mixers/, and a line below and there."""
+"""The architectures by name. A new one is a file here, its options under recollect/spec/mixers/, and a line in both places."""
 
 from recollect.mixers.attention import Attention
 from recollect.mixers.base import EffectiveAttention as EffectiveAttention

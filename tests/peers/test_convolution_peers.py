@@ -245,7 +245,7 @@ def compare(agree, name: str, mixer: Mixer, make_plain: Callable[[int], nn.Modul
         y_BLD = plain(x_BLD)
         parameters = dict(plain.named_parameters())
         wanted = torch.autograd.grad((y_BLD * outer_PBLD[p]).sum(), [x_BLD, *parameters.values()])
-        against = "equations in torch.nn Linear and Conv1d, float64"
+        against = "the equations, written for the test in torch.nn, float64"
         agree(name, against, [y_PBLD[p].detach()], [y_BLD.detach()], EXACT)
         turned = [turn(found[own_name][p]) for own_name, turn in (names[key] for key in parameters)]
         agree(name, against, [gradients[0][p], *turned], wanted, EXACT, kind="gradients")
