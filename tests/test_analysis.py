@@ -25,6 +25,7 @@ from recollect.analysis import (
     summarise,
     thin,
 )
+from recollect.analysis.settings import name_cells, value_text
 
 
 def only_cell(rows):
@@ -251,3 +252,15 @@ def test_analysis_and_export_need_no_torch():
     heavy = "{'torch', 'numpy', 'matplotlib'}"
     code = f"import sys, recollect.analysis, recollect.export; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_option_is_mentioned_only_for_the_mixer_it_tells_apart():
+    cells = [
+        {"model.mixer.name": name, "model.mixer.kernel": kernel} for name, kernel in (("mamba", 4), ("mamba", 0), ("h3", 4))
+    ]
+    assert name_cells(cells) == [("mamba", "kernel 4"), ("mamba", "kernel 0"), ("h3", "")]
+
+
+def test_a_stack_of_mixers_reads_as_their_names():
+    layers = [{"name": "base_conv", "kernel": 3}, {"name": "gru"}]
+    assert value_text(layers) == "base_conv (kernel 3)/gru"

@@ -74,6 +74,7 @@ def test_the_version_and_the_options_are_part_of_a_runs_identity(installed, monk
     assert run.model.mixer.version == "9.9"
     assert RunSpec.from_json(run.canonical_json()) == run
     assert RunSpec.parse(table(num_heads=4)).run_id != run.run_id
+    assert RunSpec.parse(table(num_heads=4)).shape_id != run.shape_id
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.8")
     assert RunSpec.parse(table(num_heads=2)).run_id != run.run_id
     assert RunSpec.from_json(run.canonical_json()) == run

@@ -42,6 +42,16 @@ def test_a_list_survives_the_round_trip_and_equal_lists_are_one_run():
     assert RunSpec.parse(other).run_id != run.run_id
 
 
+def test_runs_with_equal_lists_train_together(make_run):
+    def run(mixer, **changes) -> RunSpec:
+        return make_run({"model.mixer": mixer, **changes})
+
+    one = run(["base_conv", "attention"])
+    assert run(["base_conv", "attention"], seed=1).shape_id == one.shape_id
+    assert run(["attention", "base_conv"]).shape_id != one.shape_id
+    assert run(["base_conv", {"name": "attention", "heads": 2}]).shape_id != one.shape_id
+
+
 def test_a_list_can_be_one_value_of_an_axis():
     text = 'task = "mqar"\n[sweep]\nmodel.mixer = ["attention", ["base_conv", "attention"]]\n'
     assert [run.model.mixer.name for run in parse_sweep(text).runs] == ["attention", "base_conv+attention"]

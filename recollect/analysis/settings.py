@@ -56,11 +56,18 @@ def name_cells(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
         refined = [(*group, canonical(cell.get(key))) for group, cell in zip(groups, cells, strict=True)]
         if len(set(refined)) > len(set(groups)):
             groups, kept = refined, [*kept, key]
-    names = [(mixer, _setting(kept, cell, value_text)) for mixer, cell in zip(mixers, cells, strict=True)]
+    # An option that only tells the cells of another mixer apart goes unsaid.
+    values: dict[tuple[str, str], set[str]] = {}
+    for mixer, cell in zip(mixers, cells, strict=True):
+        for key in kept:
+            values.setdefault((mixer, key), set()).add(canonical(cell.get(key)))
+    told = [[key for key in kept if not key.startswith(MIXER_OPTIONS) or len(values[mixer, key]) > 1] for mixer in mixers]
+    named = list(zip(mixers, told, cells, strict=True))
+    names = [(mixer, _setting(keys, cell, value_text)) for mixer, keys, cell in named]
     if len(set(names)) == len(names):
         return names
     # Values that look alike when rounded are written out.
-    return [(mixer, _setting(kept, cell, canonical)) for mixer, cell in zip(mixers, cells, strict=True)]
+    return [(mixer, _setting(keys, cell, canonical)) for mixer, keys, cell in named]
 
 
 def describe(specs: Sequence[dict[str, Any]]) -> list[Fact]:

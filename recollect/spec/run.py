@@ -102,12 +102,15 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     train["steps"] = max(1, round(epochs * max(1, task.train_rows // rows_per_step)))
 
 
-def _shared(model: BaseModel) -> dict[str, Any]:
+def _shared(value: Any) -> Any:
     """The content without the fields that may differ inside a population, at any depth."""
-    content: dict[str, Any] = {}
-    for name, field in type(model).model_fields.items():
-        if any(isinstance(mark, PerMember) for mark in field.metadata):
-            continue
-        value = getattr(model, name)
-        content[name] = _shared(value) if isinstance(value, BaseModel) else value
-    return content
+    if isinstance(value, tuple):
+        return [_shared(entry) for entry in value]
+    if not isinstance(value, BaseModel):
+        return value
+    kept = {
+        name: getattr(value, name)
+        for name, field in type(value).model_fields.items()
+        if not any(isinstance(mark, PerMember) for mark in field.metadata)
+    }
+    return {name: _shared(inner) for name, inner in (kept | (value.model_extra or {})).items()}
