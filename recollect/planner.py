@@ -20,6 +20,7 @@ from recollect.model import Model
 from recollect.nn import initialise
 from recollect.population import ROW_MULTIPLE, Population
 from recollect.spec import RunSpec
+from recollect.spec.mixers.fla import FlaSpec
 from recollect.tasks.base import Task
 
 MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
@@ -43,18 +44,22 @@ class Cost:
 def cost(run: RunSpec) -> Cost:
     """Counted on torch's meta device, which knows shapes and computes nothing; too high where a device fuses what it keeps.
 
-    A plugin may look at values, which are not there: it is counted on the CPU, and refused if it fails there too.
+    Code from outside may look at values, which are not there, or launch kernels of its own: it is counted on the CPU, else on
+    the GPU, and refused if it fails there too.
     """
     try:
         return _count(run, torch.device("meta"))
-    except Exception:
-        if run.model.mixer.name not in FOREIGN:
-            raise
-    try:
-        return _count(run, torch.device("cpu"))
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise SpecError(f"mixer {run.model.mixer.name} fails: {type(error).__name__}: {reason}; mend the plugin") from error
+        if not any(kind.name in FOREIGN or isinstance(kind, FlaSpec) for kind in run.model.mixer.kinds()):
+            raise
+        last = error
+    for name in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        try:
+            return _count(run, torch.device(name))
+        except Exception as error:
+            last = error
+    reason = str(last).partition("\n")[0]
+    raise SpecError(f"mixer {run.model.mixer.name} fails: {type(last).__name__}: {reason}; mend the plugin") from last
 
 
 def _count(run: RunSpec, device: torch.device) -> Cost:

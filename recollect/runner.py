@@ -109,6 +109,7 @@ class Worker:
             try:
                 self._sizes[shape] = planner.pack_size(runs, self._data(runs[0]), self.device)
             except Exception as error:
+                self._give_up_if_lost(error)
                 # Out of memory, or a mixer that fails: a run on its own then fails for its own reason, and no other with it.
                 self.store.note("planning", f"{runs[0].model.mixer.name}: {type(error).__name__}: {error}")
                 self._sizes[shape] = 1
@@ -156,6 +157,15 @@ class Worker:
     def _fail(self, pack: tuple[RunSpec, ...], claims: dict[str, int], error: Exception) -> None:
         self.store.note("error", "".join(traceback.format_exception(error)))
         self._finish_failed(pack, claims, f"error: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        self._give_up_if_lost(error)
+
+    def _give_up_if_lost(self, error: Exception) -> None:
+        """After a kernel that crashed, a GPU refuses everything this process asks: other runs must not fail for that."""
+        if is_device_lost(error):
+            raise ResourceError(
+                f"the GPU is lost to this process: {str(error).splitlines()[0]}\n"
+                f"the runs that are still to do are untouched; go on with `recollect resume {self.folder}`"
+            )
 
     def _finish_failed(self, pack: tuple[RunSpec, ...], claims: dict[str, int], failure: str) -> None:
         self.store.finish(
@@ -281,6 +291,11 @@ class _Heart(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self.ended.set()
         self.join()
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """An error that stays: an illegal access, a failed assertion on the device, a device that fell off the bus."""
+    return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 import recollect
 from recollect import api, checkpoint, planner
-from recollect.errors import SpecError
-from recollect.mixers import Site, build
+from recollect.errors import ResourceError, SpecError
+from recollect.mixers import Mixer, Site, build
 from recollect.mixers.foreign import ForeignMixer
 from recollect.nn import initialise
-from recollect.spec import MIXERS, RunSpec
+from recollect.spec import MIXERS, MixerSpec, RunSpec
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -102,6 +102,37 @@ def test_what_cannot_be_registered_says_why(name, signature, message):
         recollect.mixer(name)(module_with(signature))
     assert str(caught.value) == message
     assert "mine" not in MIXERS
+
+
+class PlainModule(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+
+
+class Nameless(MixerSpec):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "module", "message"),
+    [
+        (
+            Nameless,
+            PlainModule,
+            "mixer PlainModule: only a recollect.mixers.Mixer takes a class of options; give a plain module a name",
+        ),
+        (
+            Nameless,
+            Mixer,
+            "mixer Mixer: Nameless must say its name, a plain word of letters, digits and _; "
+            'for example name: Literal["my_mixer"] = "my_mixer"',
+        ),
+    ],
+)
+def test_options_and_module_must_fit_together(options, module, message):
+    with pytest.raises(SpecError) as caught:
+        recollect.mixer(options)(module)
+    assert str(caught.value) == message
 
 
 # ---- the adapter ----
@@ -266,3 +297,28 @@ def test_dropout_is_off_when_a_run_is_looked_at(make_run, make_population):
     population = make_population(runs)
     assert population.evaluate() == population.evaluate()
     assert population.model.blocks[0].mixer._template[0].training  # and on again for training
+
+
+def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, tmp_path: Path):
+    @recollect.mixer("crashing")
+    class Crashing(nn.Module):
+        def __init__(self, width: int):
+            super().__init__()
+            self.layer = nn.Linear(width, width)
+
+        def forward(self, x_BLD: Tensor) -> Tensor:
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nand much advice")
+
+    base = make_run().model_dump(mode="json")
+    table = {
+        "task": base["task"], "train": base["train"], "model": {"width": 8, "depth": 1},
+        "sweep": {"model": {"mixer": ["crashing", "attention"]}},
+    }  # fmt: skip
+    with pytest.raises(ResourceError) as caught:
+        api.run(table, tmp_path, device="cpu")
+    assert str(caught.value) == (
+        "the GPU is lost to this process: CUDA error: an illegal memory access was encountered\n"
+        f"the runs that are still to do are untouched; go on with `recollect resume {tmp_path}`"
+    )
+    assert [row.status for row in api.Results.load(tmp_path).rows] == ["failed", "todo"]
+    assert [row.status for row in api.run(table, tmp_path, device="cpu").rows] == ["failed", "done"]
