@@ -214,7 +214,7 @@ def test_a_layer_of_fla_says_what_is_missing_here_and_writes_nothing(command, sp
     said = command("run", spec, "--out", out, "--set", "model.mixer=fla:GatedDeltaNet", "--device", "cpu", *verb)
     assert said.code == 2
     assert said.err.startswith("recollect: ")
-    assert len(said.err.splitlines()) == 1
+    assert len(said.err.splitlines()) <= 2  # what is missing, and for which run
     # One of the two is missing wherever these tests run; with both, a CPU is still refused.
     assert "needs the package flash-linear-attention, which is not installed" in said.err or "need an NVIDIA GPU" in said.err
     assert not out.exists()
