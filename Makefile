@@ -40,6 +40,7 @@ mixers: $(VENV)/installed-peers
 
 bench: $(VENV)/installed
 	$(BIN)/python bench/data.py
+	$(BIN)/recollect bench --mixer attention --mixer mamba
 
 # The figure of the README, from the demo's rows.
 figures: demo

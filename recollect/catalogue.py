@@ -14,7 +14,10 @@ from recollect.spec.base import suggest, toml_value
 from recollect.spec.mixers.base import Core
 
 if TYPE_CHECKING:
+    from recollect.bench import Report
     from recollect.forecast import Forecast
+
+SLOWER = 0.95  # of a stored speed: less is worth a second look
 
 
 def _table(*columns: str) -> Table:
@@ -120,6 +123,24 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
     total = duration(sum(entry.seconds for entry in forecasts))
     table.add_row("all", f"{runs}", f"{runs - todo}", f"{packs}", "", f"{memory / 1e9:.2f} GB at most", total, style="bold")
     return table
+
+
+def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:
+    """One line per mixer and shape; with a stored result to compare with, today's speed as a share of it."""
+    products = f"matrix product {report.multiply_adds_per_s / 5e11:,.1f} TFLOP/s"
+    about = f"{report.device}: copy {report.copy_bytes_per_s / 1e9:,.0f} GB/s, {products}"
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    columns = ["mixer", "shape", "together", "precision", "run-steps/s", "of the limit", "first step", "memory each"]
+    table = _table(*columns, *(["against stored"] if ratios else []))
+    for speed in report.speeds:
+        numbers = [f"{speed.run_steps_per_s:,.1f}", f"{speed.share:.0%}", duration(speed.first_step_s)]
+        memory = f"{speed.memory_per_member / 1e9:.2f} GB" if speed.memory_per_member else "-"
+        cells = [*numbers, memory] if not speed.problem else ["-", "-", "-", speed.problem]
+        ratio = ratios.get((speed.mixer, speed.shape))
+        compared = [] if not ratios else [f"{ratio:.2f}x" if ratio else "-"]
+        style = "red" if ratio is not None and ratio < SLOWER else None
+        table.add_row(speed.mixer, speed.shape, f"{speed.population}", speed.precision, *cells, *compared, style=style)
+    return Group(Text(about), Text(versions), table)
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.nn import Layer, Linear, fan_in_uniform, normal, token_shift
+from recollect.ops.bias_gelu import bias_gelu
+from recollect.ops.kernels import use_kernel
 
 
 class MLP(nn.Module):
@@ -21,6 +23,8 @@ class MLP(nn.Module):
         self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.up.bias is not None and use_kernel(x):  # the bias is added where the product is read for the GELU anyway
+            return self.down(bias_gelu(self.up.product(x), self.up.bias)).view(x.shape)
         return self.down(F.gelu(self.up(x)))
 
 
@@ -50,6 +54,7 @@ class ChannelMix(Layer):
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         before_PBLD = token_shift(x_PBLD)
-        key_PBLR = self.key(torch.lerp(before_PBLD, x_PBLD, self.mix_key_PD[:, None, None])).relu().square()
-        gate_PBLD = self.gate(torch.lerp(before_PBLD, x_PBLD, self.mix_gate_PD[:, None, None])).sigmoid()
+        mix_key, mix_gate = (mix_PD[:, None, None].to(x_PBLD.dtype) for mix_PD in (self.mix_key_PD, self.mix_gate_PD))
+        key_PBLR = self.key(torch.lerp(before_PBLD, x_PBLD, mix_key)).relu().square()
+        gate_PBLD = self.gate(torch.lerp(before_PBLD, x_PBLD, mix_gate)).sigmoid()
         return gate_PBLD * self.value(key_PBLR)

@@ -168,7 +168,48 @@ def doctor() -> None:
         _say(f"{finding.what:<10} {finding.found}" + (f"\n{'':<10} {finding.advice}" if finding.advice else ""))
 
 
+@app.command()
+def bench(
+    mixer: Annotated[list[str], typer.Option(help="measure this one; may be repeated; all of them if not given")] = [],  # noqa: B006
+    shape: Annotated[list[str], typer.Option(help="S1, S2, S3 or WIDTHxLENGTHxPAIRSxBATCH; may be repeated")] = ["S1"],  # noqa: B006
+    population: Annotated[int, typer.Option(min=0, help="runs together; 0: the fastest number of them")] = 0,
+    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16")] = "tf32",
+    against: Annotated[Path | None, typer.Option(metavar="FILE", help="a stored result; what got slower is red")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, to be stored")] = False,
+    device: Device = "auto",
+) -> None:
+    """Speed on this machine: run-steps per second by mixer and shape, and the share of what the hardware could do."""
+    import json
+
+    from recollect import catalogue
+    from recollect.api import choose_device
+    from recollect.bench import Report, examine, measure, shape_of, slower
+    from recollect.spec import MIXERS
+
+    shapes, target = [shape_of(text) for text in shape], choose_device(device)
+    stored = Report.from_table(_read_json(against)) if against else None
+    runs = [(entry.run(name, precision), entry.name) for name in mixer or MIXERS for entry in shapes]  # type: ignore[arg-type]
+    report = examine(target, runs[0][0].train.precision)
+    for run, name in runs:
+        report.speeds.append(measure(run, name, population or None, report, target))
+        if not as_json and sys.stderr.isatty():
+            print(f"{run.model.mixer.name} {name}: {report.speeds[-1].run_steps_per_s:,.1f}", file=sys.stderr, flush=True)
+    if as_json:
+        _say(json.dumps(report.to_table(), indent=1))
+    else:
+        _print(catalogue.bench_table(report, slower(report.speeds, stored.speeds) if stored else {}))
+
+
 # ---- shared by the verbs ----
+
+
+def _read_json(path: Path) -> Any:
+    import json
+
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise SpecError(f"{path}: not JSON ({error}); make one with `recollect bench --json`") from None
 
 
 def _load_plugins(paths: list[Path]) -> None:

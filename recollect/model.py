@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect import mixers
 from recollect.channel import MLP, ChannelMix
 from recollect.nn import Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, normal
+from recollect.ops.head_loss import head_loss
 from recollect.ops.rotary import rotate
 from recollect.spec import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
@@ -24,7 +24,10 @@ POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at t
 
 
 class Block(nn.Module):
-    """x += mixer(norm(x)), then x += channel(norm(x)); the second half may be the norm alone, or left out."""
+    """x += mixer(norm(x)), then x += channel(norm(x)); the second half may be the norm alone, or left out.
+
+    A half hands on what it adds as a branch beside x: the next one takes the sum and its norm in one pass over memory.
+    """
 
     def __init__(self, spec: ModelSpec, site: mixers.Site):
         super().__init__()
@@ -44,16 +47,20 @@ class Block(nn.Module):
             self.channel = ChannelMix(population, width, hidden, site.layer, site.depth)
         self.local = not isinstance(self.channel, ChannelMix)
 
-    def mix(self, x_PBLD: Tensor) -> Tensor:
-        normed_PBLD = self.norm_mixer(x_PBLD)
-        return x_PBLD + self.mixer(rotate(normed_PBLD) if self.rotated else normed_PBLD)
+    def mix(self, x_PBLD: Tensor, branch_PBLD: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The first half, of x + branch: that sum, and the branch to add to it next."""
+        if branch_PBLD is None:
+            normed_PBLD = self.norm_mixer(x_PBLD)
+        else:
+            x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch_PBLD)
+        return x_PBLD, self.mixer(rotate(normed_PBLD) if self.rotated else normed_PBLD)
 
-    def transform(self, x: Tensor) -> Tensor:
-        """The second half; if it is `local` it treats every position alone."""
+    def transform(self, x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+        """The second half, likewise; if it is `local` it treats every position alone."""
         if self.norm_channel is None:
-            return x
-        normed = self.norm_channel(x)
-        return x + (normed if self.channel is None else self.channel(normed))
+            return x, branch
+        x, normed = self.norm_channel.add(x, branch)
+        return x, normed if self.channel is None else self.channel(normed)
 
 
 class LearnedPositions(Layer):
@@ -106,24 +113,33 @@ class Model(nn.Module):
 
     def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
         """Logits at the labelled positions, (P, B * K, V)."""
+        return self.embedding.logits(self.read(tokens_BL, where_BK))
+
+    def read(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
+        """What the head sees of the labelled positions, (P, B * K, D)."""
         x = self.embedding(tokens_BL)
         if self.positions is not None:
             x = x + self.positions(tokens_BL.shape[1])
         x = self.dropout(x)
+        branch: Tensor | None = None
         *early, last = self.layers
         for block in early:
-            x = block.transform(block.mix(x))
-        x_PBLD = last.mix(x)
-        index = where_BK[None, :, :, None].expand(self.population, -1, -1, x_PBLD.shape[-1])
-        x_PBKD = last.transform(x_PBLD.gather(2, index)) if last.local else last.transform(x_PBLD).gather(2, index)
-        return self.embedding.logits(self.norm(x_PBKD).flatten(1, 2))
+            x, branch = block.transform(*block.mix(x, branch))
+        x, branch = last.mix(x, branch)
+        if not last.local:
+            x, branch = last.transform(x, branch)
+        index = where_BK[None, :, :, None].expand(self.population, -1, -1, x.shape[-1])
+        x_PBKD, branch_PBKD = x.gather(2, index), branch.gather(2, index)
+        if last.local:
+            x_PBKD, branch_PBKD = last.transform(x_PBKD, branch_PBKD)
+        _, normed_PBKD = self.norm.add(x_PBKD, branch_PBKD)
+        return normed_PBKD.flatten(1, 2)
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Each member's summed cross-entropy over its labels, (P,), and the logits it came from."""
-        logits_PMV = self(batch.tokens_BL, batch.where_BK)
-        labels_PM = batch.labels_BK.flatten().expand(self.population, -1)
-        loss_PM = F.cross_entropy(logits_PMV.flatten(0, 1), labels_PM.flatten(), ignore_index=IGNORE, reduction="none")
-        return loss_PM.view(self.population, -1).sum(1), logits_PMV
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Each member's summed cross-entropy over its labels, (P,); which are right, (P, B * K), unless it trains."""
+        x_PMD = self.read(batch.tokens_BL, batch.where_BK)
+        loss_PM, right_PM = head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE)
+        return loss_PM.sum(1), right_PM
 
     def parameters_per_member(self) -> int:
         return sum(parameter[0].numel() for parameter in self.parameters())

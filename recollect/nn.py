@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect import randomness
+from recollect.ops.embedding import embedding
+from recollect.ops.norm import NormKind, add_norm, norm
 from recollect.ops.short_conv import short_conv
 
 # How one member's weight is drawn: (shape, generator) -> values.
@@ -117,13 +119,16 @@ class Linear(Layer):
         return values
 
     def forward(self, x: Tensor) -> Tensor:
-        population, inputs, outputs = self.weight.shape
-        flat_PMI = x.reshape(population, -1, inputs)
-        if self.bias is None:
-            flat_PMO = torch.bmm(flat_PMI, self.weight)
-        else:
-            flat_PMO = torch.baddbmm(self.bias[:, None], flat_PMI, self.weight)
-        return flat_PMO.view(*x.shape[:-1], outputs)
+        flat_PMO = self.product(x) if self.bias is None else torch.baddbmm(self.bias[:, None], self._flat(x), self.weight)
+        return flat_PMO.view(*x.shape[:-1], self.weight.shape[2])
+
+    def product(self, x: Tensor) -> Tensor:
+        """x @ weight[p] without the bias, all axes in between as one: (P, M, outputs)."""
+        return torch.bmm(self._flat(x), self.weight)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        population, inputs, _ = self.weight.shape
+        return x.reshape(population, -1, inputs)
 
 
 class Embedding(Layer):
@@ -138,50 +143,54 @@ class Embedding(Layer):
         return {"weight": normal(self.std)(tuple(self.weight.shape[1:]), generator)}
 
     def forward(self, ids_BL: Tensor) -> Tensor:
-        population, entries, width = self.weight.shape
-        offsets_P = torch.arange(population, device=ids_BL.device) * entries
-        return F.embedding(ids_BL + offsets_P[:, None, None], self.weight.view(population * entries, width))
+        return embedding(self.weight, ids_BL)
 
     def logits(self, x_PMD: Tensor) -> Tensor:
         """The tied head: scores of every entry, (P, M, entries)."""
         return torch.bmm(x_PMD, self.weight.transpose(1, 2))
 
 
-class LayerNorm(Layer):
-    """Zero mean, unit variance over the width, then scale and shift per member."""
+class Norm(Layer):
+    """Base of the norms over the last axis; each then scales, and may shift, per member."""
 
     kinds: Mapping[str, Kind] = {"weight": "norm", "bias": "norm"}
+    kind: NormKind
 
-    def __init__(self, population: int, width: int, eps: float = 1e-5):
+    def __init__(self, population: int, width: int, eps: float = 1e-5, *, bias: bool):
         super().__init__()
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(population, width))
-        self.bias = nn.Parameter(torch.empty(population, width))
+        self.bias = nn.Parameter(torch.empty(population, width)) if bias else None
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         width = self.weight.shape[1]
-        return {"weight": torch.ones(width), "bias": torch.zeros(width)}
+        values = {"weight": torch.ones(width)}
+        return values if self.bias is None else values | {"bias": torch.zeros(width)}
 
     def forward(self, x: Tensor) -> Tensor:
-        normed = F.layer_norm(x, x.shape[-1:], eps=self.eps)
-        return torch.addcmul(_per_member(self.bias, x), normed, _per_member(self.weight, x))
+        return norm(x, self.weight, self.bias, self.eps, self.kind)
+
+    def add(self, x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+        """x + branch, and the norm of it."""
+        return add_norm(x, branch, self.weight, self.bias, self.eps, self.kind)
 
 
-class RMSNorm(Layer):
-    """Unit root mean square over the last axis, then scale per member."""
+class LayerNorm(Norm):
+    """Zero mean, unit variance over the width, then scale and shift per member."""
 
-    kinds: Mapping[str, Kind] = {"weight": "norm"}
+    kind = "layer"
 
     def __init__(self, population: int, width: int, eps: float = 1e-5):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.empty(population, width))
+        super().__init__(population, width, eps, bias=True)
 
-    def draw(self, generator: Generator) -> dict[str, Tensor]:
-        return {"weight": torch.ones(self.weight.shape[1])}
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], eps=self.eps) * _per_member(self.weight, x)
+class RMSNorm(Norm):
+    """Unit root mean square over the last axis, then scale per member."""
+
+    kind = "rms"
+
+    def __init__(self, population: int, width: int, eps: float = 1e-5):
+        super().__init__(population, width, eps, bias=False)
 
 
 class ShortConv(Layer):
@@ -201,8 +210,9 @@ class ShortConv(Layer):
         values = {"weight": init((taps, width), generator)}
         return values if self.bias is None else values | {"bias": init((width,), generator)}
 
-    def forward(self, x_PBLD: Tensor) -> Tensor:
-        return short_conv(x_PBLD, self.weight, self.bias, self.ahead)
+    def forward(self, x_PBLD: Tensor, silu: bool = False) -> Tensor:
+        """With `silu` the activation follows, as part of the operation."""
+        return short_conv(x_PBLD, self.weight, self.bias, self.ahead, "silu" if silu else None)
 
     def start(self, batch: int) -> Tensor:
         """The last K - 1 inputs before the first one: zeros, (P, B, K - 1, D)."""
@@ -256,8 +266,3 @@ def token_shift(x_PBLD: Tensor) -> Tensor:
 def along_first(values_P: Tensor, like: Tensor) -> Tensor:
     """(P,) shaped so that it meets the first axis of `like`."""
     return values_P.view(-1, *[1] * (like.dim() - 1))
-
-
-def _per_member(values_PD: Tensor, like: Tensor) -> Tensor:
-    """(P, D) shaped so that it meets the first and last axis of `like`."""
-    return values_PD.view(values_PD.shape[0], *[1] * (like.dim() - 2), values_PD.shape[1])

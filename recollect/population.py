@@ -5,9 +5,10 @@ Nothing between two evaluations waits for the device: rates come from a table on
 accumulated there. No operation reduces over P, so a member's numbers do not depend on its neighbours.
 """
 
+import contextlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -15,10 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recollect.graph import Replayed
+from recollect.mixers.foreign import ModuleStack
 from recollect.model import Model
-from recollect.nn import Kind, along_first, initialise, parameter_kinds
+from recollect.nn import Kind, initialise, parameter_kinds
+from recollect.ops.adamw import adamw_
 from recollect.rows import Evaluation
-from recollect.spec import RunSpec
+from recollect.spec import RunSpec, TrainSpec
 from recollect.tasks.base import IGNORE, Batch, Task
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -51,6 +55,22 @@ class PopulationState:
         return PopulationState(tuple(run_ids), self.step, self.steps_since_evaluation, tensors)
 
 
+class Now:
+    """The numbers that change from step to step, in tensors that stay: a recorded step reads them where they are."""
+
+    def __init__(self, population: int, device: torch.device):
+        self.rate_P = torch.zeros(population, device=device)
+        self.step_P = torch.zeros(population, device=device)  # the rate over AdamW's correction of the first moment
+        self.root = torch.zeros((), dtype=torch.float64, device=device)  # of the correction of the second
+        self.number = torch.zeros((), dtype=torch.int64, device=device)  # counted from 1
+
+    def set(self, rate_P: Tensor, step: int, train: TrainSpec) -> None:
+        self.rate_P.copy_(rate_P)
+        torch.div(rate_P, 1 - train.beta1 ** (step + 1), out=self.step_P)
+        self.root.fill_(math.sqrt(1 - train.beta2 ** (step + 1)))
+        self.number.fill_(step + 1)
+
+
 class Population:
     """Members train in lock step from step 0; each ends in its own way and leaves at a compaction."""
 
@@ -79,6 +99,15 @@ class Population:
         self._seeds_P = torch.tensor([run.seed for run in self._padded], device=self.device)
         clips = [run.train.clip or math.inf for run in self._padded]
         self._clip_P = self._per_member(clips) if min(clips) < math.inf else None
+        self._now = Now(len(self._padded), self.device)
+        self._rows: Batch | None = None
+        self._work = self._worker()
+
+    def _worker(self) -> Callable[[], None]:
+        """What does a step: on a GPU a recording of it, to be made anew whenever a tensor it uses is another one."""
+        # Code from outside may look at values or allocate on the side, which a recording does not survive.
+        foreign = any(isinstance(block.mixer, ModuleStack) for block in self.model.layers)
+        return Replayed(self._one_step, self.device) if self.device.type == "cuda" and not foreign else self._one_step
 
     def _per_member(self, values: list[float]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=self.device)
@@ -96,17 +125,38 @@ class Population:
         """One optimiser step of every member on the same rows."""
         if self.members[0].model.dropout:
             self.model.noise.set(self._seeds_P, self.step)
-        loss_P, _ = self.model.loss(self._aligned(batch))
+        self._now.set(self._rates_SP[self.step], self.step, self.members[0].train)
+        self._rows = batch if self._rows is None or self.device.type == "cpu" else _copied(batch, self._rows)
+        self._work()
+        self.step += 1
+        self._steps_since_evaluation += 1
+
+    def _one_step(self) -> None:
+        """From the rows and numbers of this step to new weights; on a GPU recorded once and replayed."""
+        batch = self._rows
+        assert batch is not None
+        with self._products():
+            loss_P, _ = self.model.loss(self._aligned(batch))
         loss_P = loss_P / (batch.labels_BK != IGNORE).sum().clamp(min=1)
         # The sum, not the mean: each member gets exactly the gradient of its own loss.
         loss_P.sum().backward()
         self._adamw()
-        self.step += 1
-        self._steps_since_evaluation += 1
         with torch.no_grad():
             self._loss_sum_P += loss_P
             new = (self._diverged_P == 0) & ~loss_P.isfinite()
-            self._diverged_P.masked_fill_(new, self.step)
+            self._diverged_P.copy_(torch.where(new, self._now.number, self._diverged_P))
+
+    @contextlib.contextmanager
+    def _products(self) -> Iterator[None]:
+        """Matrix products in the precision of the runs; a CPU has one."""
+        if self.device.type == "cpu":
+            yield
+            return
+        precision = self.members[0].train.precision
+        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+        # No cache of cast weights: a recording must cast them anew at every replay.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16", cache_enabled=False):
+            yield
 
     def _aligned(self, batch: Batch) -> Batch:
         """On a CPU rows are padded to a multiple of ROW_MULTIPLE per thread; the padding has no labels and changes nothing.
@@ -128,23 +178,18 @@ class Population:
     @torch.no_grad()
     def _adamw(self) -> None:
         train = self.members[0].train
-        rate_P = self._rates_SP[self.step]
-        step_P = rate_P / (1 - train.beta1 ** (self.step + 1))
-        root = math.sqrt(1 - train.beta2 ** (self.step + 1))
+        now = self._now
         parameters = list(self.model.parameters())
         shrink_P = self._clip_factor(parameters)
-        keep_P = {kind: 1 - rate_P * decay_P for kind, decay_P in self._weight_decay_P.items()}
+        keep_P = {kind: 1 - now.rate_P * decay_P for kind, decay_P in self._weight_decay_P.items()}
         for parameter, kind, first, second in zip(parameters, self._kinds, self._first, self._second, strict=True):
-            gradient = parameter.grad
-            if gradient is None:
+            if parameter.grad is None:
                 continue
-            if shrink_P is not None:
-                gradient = gradient * along_first(shrink_P, gradient)
-            first.lerp_(gradient, 1 - train.beta1)
-            second.mul_(train.beta2).addcmul_(gradient, gradient, value=1 - train.beta2)
-            parameter.mul_(along_first(keep_P[kind], parameter))
-            update = first / second.sqrt().div_(root).add_(train.eps)
-            parameter.sub_(update.mul_(along_first(step_P, parameter)))
+            adamw_(
+                parameter, parameter.grad, first, second,
+                keep_P=keep_P[kind], step_P=now.step_P, root=now.root, shrink_P=shrink_P,
+                beta1=train.beta1, beta2=train.beta2, eps=train.eps,
+            )  # fmt: skip
             parameter.grad = None
 
     def _clip_factor(self, parameters: list[torch.nn.Parameter]) -> Tensor | None:
@@ -176,9 +221,10 @@ class Population:
         total = torch.zeros(6, population, dtype=torch.float64, device=self.device)
         for piece in range(self.task.pieces(split)):
             batch = self.task.batch(split, piece)
-            loss_P, logits_PMV = self.model.loss(self._aligned(batch))
-            slots = batch.labels_BK.numel()
-            right_PBK = logits_PMV.argmax(-1)[:, :slots].view(population, *batch.labels_BK.shape) == batch.labels_BK
+            with self._products():
+                loss_P, right_PM = self.model.loss(self._aligned(batch))
+            assert right_PM is not None  # no gradient is recorded here
+            right_PBK = right_PM[:, : batch.labels_BK.numel()].view(population, *batch.labels_BK.shape)
             total[0] += loss_P
             total[1] += (batch.labels_BK != IGNORE).sum()
             total[2] += (right_PBK & batch.scored_BK).sum((1, 2))
@@ -226,6 +272,7 @@ class Population:
         self._first = [tensors[f"first/{name}"] for name in names]
         self._second = [tensors[f"second/{name}"] for name in names]
         self._loss_sum_P, self._diverged_P = tensors["loss_sum"], tensors["diverged"]
+        self._work = self._worker()
         self.step, self._steps_since_evaluation = state.step, state.steps_since_evaluation
 
     def keep(self, run_ids: Sequence[str]) -> None:
@@ -234,6 +281,13 @@ class Population:
         by_id = {run.run_id: run for run in self.members}
         self._build([by_id[run_id] for run_id in run_ids])
         self.restore(state)
+
+
+def _copied(batch: Batch, into: Batch) -> Batch:
+    """The rows of a step, in the tensors of the step before."""
+    for name in ("tokens_BL", "where_BK", "labels_BK", "scored_BK"):
+        getattr(into, name).copy_(getattr(batch, name))
+    return into
 
 
 def _weight_decay(run: RunSpec, kind: Kind) -> float:

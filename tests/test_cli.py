@@ -305,6 +305,7 @@ OPTIONS = {
     "report": {"folder", "-o", "--output"},
     "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
     "mixers": {"name", "--width", "--length", "--plugin"},
+    "bench": {"--mixer", "--shape", "--population", "--precision", "--against", "--json", "--device"},
     "tasks": {"name"},
     "doctor": set(),
 }

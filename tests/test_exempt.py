@@ -82,6 +82,7 @@ def test_updates_are_those_of_torchs_parameter_groups(runs, make_population):
             parameter.grad = torch.randn(parameter.shape, generator=generator)
             for p, copy in enumerate(copies):
                 copy[name].grad = parameter.grad[p].clone()
+        population._now.set(population._rates_SP[population.step], population.step, population.members[0].train)
         population._adamw()
         population.step += 1
         for run, copy, optimiser in zip(runs, copies, optimisers, strict=True):
@@ -102,6 +103,7 @@ def test_without_a_gradient_only_decay_moves_a_weight(runs, make_population):
     for _ in range(STEPS):
         for parameter in population.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
+        population._now.set(population._rates_SP[population.step], population.step, population.members[0].train)
         population._adamw()
         population.step += 1
     kinds = parameter_kinds(population.model)

@@ -28,10 +28,11 @@ LEVELS = [
     ["channel"],
     ["mixers"],
     ["model"],
+    ["graph"],
     ["population"],
     ["train", "checkpoint", "plugins", "interrupts"],
     ["planner"],
-    ["forecast", "doctor", "runner"],
+    ["forecast", "doctor", "runner", "bench"],
     ["analysis"],
     ["report", "export"],
     ["catalogue", "progress"],  # what the command line shows

@@ -55,6 +55,7 @@ def test_updates_are_torchs_for_given_gradients(runs, make_population):
             parameter.grad = torch.randn(parameter.shape, generator=generator) * scale * (i % 5 != 4 or step % 3 == 0)
             for p, reference in enumerate(references):
                 reference.parameters[i].grad = parameter.grad[p].clone()
+        population._now.set(population._rates_SP[population.step], population.step, population.members[0].train)
         population._adamw()
         population.step += 1
         for reference in references:
@@ -70,6 +71,8 @@ def test_fifty_steps_of_training_are_torchs(runs, make_population):
     population.model.double()
     population._start_moments()
     population._rates_SP = population._rates_SP.double()
+    now = population._now
+    now.rate_P, now.step_P = now.rate_P.double(), now.step_P.double()
     task = population.task
     references = []
     for run in runs:
@@ -96,6 +99,7 @@ def test_a_neighbours_clip_does_not_touch_a_run_without_one(make_run, make_popul
     for population in (beside, apart):
         for parameter in population.model.parameters():
             parameter.grad = torch.full_like(parameter, 1e25)
+        population._now.set(population._rates_SP[population.step], population.step, population.members[0].train)
         population._adamw()
     for ours, theirs in zip(beside.model.parameters(), apart.model.parameters(), strict=True):
         assert torch.equal(ours[0], theirs[0])

@@ -66,7 +66,7 @@ class DeltaNet(Mixer):
         qkv_PBC, after = self.qkv(x_PBD), {}
         if self.conv is not None:
             qkv_PBC, after["conv"] = self.conv.step(qkv_PBC, state["conv"])
-        q, k, v, beta, g = self._rule_inputs(x_PBD, qkv_PBC)
+        q, k, v, beta, g = self._rule_inputs(x_PBD, F.silu(qkv_PBC))
         o_PBHE, after["memory"] = delta_rule_step(q, k, v, beta, state["memory"], g)
         return self._out(o_PBHE, x_PBD), after
 
@@ -85,13 +85,14 @@ class DeltaNet(Mixer):
     def _over_time(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
         """q, k, v, beta and g with time behind the heads, as the rule takes them."""
         qkv_PBLC = self.qkv(x_PBLD)
-        q, k, v, beta, g = self._rule_inputs(x_PBLD, qkv_PBLC if self.conv is None else self.conv(qkv_PBLC))
+        qkv_PBLC = F.silu(qkv_PBLC) if self.conv is None else self.conv(qkv_PBLC, silu=True)
+        q, k, v, beta, g = self._rule_inputs(x_PBLD, qkv_PBLC)
         q, k, v, beta = (values.transpose(2, 3) for values in (q, k, v, beta))
         return q, k, v, beta, None if g is None else g.transpose(2, 3)
 
     def _rule_inputs(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many."""
-        parts = self._rounded(F.silu(qkv)).split((self.site.width, self.site.width, self.values), dim=-1)
+        """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many; `qkv` is behind the SiLU."""
+        parts = self._rounded(qkv).split((self.site.width, self.site.width, self.values), dim=-1)
         q, k, v = (part.unflatten(-1, (self.spec.heads, -1)) for part in parts)
         beta = self.write(x).sigmoid() * (2 if self.spec.negative else 1)
         return _normalised(q) * q.shape[-1] ** -0.5, _normalised(k), v, beta, self.log_decay(x)

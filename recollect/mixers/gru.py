@@ -47,7 +47,7 @@ class GRU(Mixer):
         r_input, z_input, n_input = gates_PBG.chunk(3, dim=-1)
         r_past, z_past, n_past = self.recur(h_PBD).chunk(3, dim=-1)
         n_PBD = torch.tanh(n_input + torch.sigmoid(r_input + r_past) * n_past)
-        return n_PBD.lerp(h_PBD, torch.sigmoid(z_input + z_past))
+        return torch.lerp(n_PBD, h_PBD.to(n_PBD.dtype), torch.sigmoid(z_input + z_past))
 
     def state_size(self) -> int:
         return self.site.width

@@ -25,7 +25,7 @@ from torch import Generator, Tensor, nn
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, ShortConv, fan_in_uniform, log_uniform_step, normal, uniform
 from recollect.ops.segment_sums import segment_sums
-from recollect.ops.selective_scan import selective_scan
+from recollect.ops.selective_scan import gated_selective_scan
 from recollect.spec.mixers.state_space import MambaSpec, S6Spec
 
 
@@ -57,10 +57,10 @@ class Mamba(Mixer):
         return {"a_log_PEN": rates.log().repeat(self.inner, 1), "skip_PE": torch.ones(self.inner)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        u_PBLE, delta_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._projected(x_PBLD)
-        y_PBLE = selective_scan(u_PBLE, delta_PBLE, -self.a_log_PEN.exp(), b_PBLN, c_PBLN)
-        y_PBLE = torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])
-        return self._leave(y_PBLE, gate_PBLE)
+        u_PBLE, raw_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._raw(x_PBLD)
+        y_PBLE = gated_selective_scan(u_PBLE, raw_PBLE, self.a_log_PEN, b_PBLN, c_PBLN, self.skip_PE, gate_PBLE)
+        out_PBLD: Tensor = self.out(y_PBLE)
+        return out_PBLD
 
     def start(self, batch: int) -> State:
         state = {"h_PBEN": self.a_log_PEN.new_zeros(self.site.population, batch, self.inner, self.spec.state)}
@@ -72,7 +72,8 @@ class Mamba(Mixer):
         if self.conv:
             u_PBE, after["past_PBKE"] = self.conv.step(u_PBE, state["past_PBKE"])
         u_PBE = F.silu(u_PBE)
-        delta_PBE, b_PBN, c_PBN = self._selected(u_PBE)
+        raw_PBE, b_PBN, c_PBN = self._selected(u_PBE)
+        delta_PBE = F.softplus(raw_PBE)
         decay_PBEN = (delta_PBE[..., None] * -self.a_log_PEN.exp()[:, None]).exp()
         h_PBEN = decay_PBEN * state["h_PBEN"] + (delta_PBE * u_PBE)[..., None] * b_PBN[:, :, None]
         y_PBE = (h_PBEN * c_PBN[:, :, None]).sum(-1) + u_PBE * self.skip_PE[:, None]
@@ -97,8 +98,13 @@ class Mamba(Mixer):
         return EffectiveAttention(weights_PBELL, u_PBLE.transpose(2, 3)[..., None], finish)
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        u_PBLE, raw_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._raw(x_PBLD)
+        return u_PBLE, F.softplus(raw_PBLE), b_PBLN, c_PBLN, gate_PBLE
+
+    def _raw(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """u, the step size before softplus, what to write and to read with, and the gate."""
         u_PBLE, gate_PBLE = self._enter(x_PBLD)
-        u_PBLE = F.silu(self.conv(u_PBLE) if self.conv else u_PBLE)
+        u_PBLE = self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
         return u_PBLE, *self._selected(u_PBLE), gate_PBLE
 
     def _enter(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -106,9 +112,9 @@ class Mamba(Mixer):
         return u, gate[0] if gate else None
 
     def _selected(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The step size of each channel, what to write with and what to read with; of a sequence or of one position."""
+        """Each channel's step size before softplus, what to write with and what to read with; of a sequence or one position."""
         low, b, c = self.select(u).split((self.rank, self.spec.state, self.spec.state), dim=-1)
-        return F.softplus(self.delta(low)), b, c
+        return self.delta(low), b, c
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
         out: Tensor = self.out(y if gate is None else y * F.silu(gate))

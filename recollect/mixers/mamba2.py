@@ -26,7 +26,7 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, RMSNorm, ShortConv, fan_in_uniform, log_uniform_step, normal
-from recollect.ops.segment_sums import segment_sums
+from recollect.ops.decayed import decayed
 from recollect.spec.mixers.state_space import Mamba2Spec
 
 RATE_MIN, RATE_MAX = 1.0, 16.0
@@ -95,14 +95,15 @@ class Mamba2(Mixer):
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor, Tensor]:
         gate_PBLE, mixed_PBLF, low_PBLH = self._enter(x_PBLD)
-        v_PBLHV, b_PBLN, c_PBLN = self._split(F.silu(self.conv(mixed_PBLF) if self.conv else mixed_PBLF))
+        mixed_PBLF = self.conv(mixed_PBLF, silu=True) if self.conv else F.silu(mixed_PBLF)
+        v_PBLHV, b_PBLN, c_PBLN = self._split(mixed_PBLF)
         delta_PBLH = F.softplus(low_PBLH + self.delta_bias_PH[:, None, None])
         return gate_PBLE, v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBLH.transpose(2, 3)
 
     def _weights(self, b_PBLN: Tensor, c_PBLN: Tensor, delta_PBHL: Tensor) -> Tensor:
         """What position i reads of delta_j v_j: the match of C_i and B_j, times what the decay has left of it."""
-        decay_PBHLL = segment_sums(delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]).exp()
-        return (c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None] * decay_PBHLL
+        log_decay_PBHL = delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]
+        return decayed((c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None], log_decay_PBHL)
 
     def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         gate, mixed, low = self.into(x).split((self.inner * self.spec.gate, self.mixed, self.heads), dim=-1)

@@ -64,7 +64,7 @@ class MLSTM(Mixer):
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         u_PBLE, z_PBLE = self.up(x_PBLD).chunk(2, dim=-1)
-        c_PBLE = u_PBLE if self.conv is None else F.silu(self.conv(u_PBLE))
+        c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
         q_PBHLD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL = (x.transpose(2, 3) for x in self._heads(c_PBLE, u_PBLE))
         weights_PBHLL = _weights(q_PBHLD @ k_PBHLD.transpose(-1, -2), i_PBHL, f_PBHL)
         return EffectiveAttention(weights_PBHLL, v_PBHLD, lambda h_PBHLD: self._finish(h_PBHLD.transpose(2, 3), c_PBLE, z_PBLE))

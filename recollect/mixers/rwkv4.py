@@ -69,7 +69,7 @@ class RWKV4(Mixer):
         """Keys, values and the gate."""
 
         def mixed(mu_PD: Tensor) -> Tensor:
-            return torch.lerp(before_PBLD, x_PBLD, mu_PD[:, None, None])
+            return torch.lerp(before_PBLD, x_PBLD, mu_PD[:, None, None].to(x_PBLD.dtype))
 
         gate_PBLD = torch.sigmoid(self.receptance(mixed(self.mix_receptance_PD)))
         return self.key(mixed(self.mix_key_PD)), self.value(mixed(self.mix_value_PD)), gate_PBLD

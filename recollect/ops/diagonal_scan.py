@@ -12,9 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from recollect.ops.kernels import use_kernel
+
 
 def diagonal_scan(a: Tensor, x: Tensor) -> Tensor:
     """All h_t, in the shape (P, B, L, ...) that `a` and `x` have, differentiable in both. The decay a_0 has no effect."""
+    if use_kernel(a, x):
+        from recollect.ops import diagonal_scan_triton
+
+        return diagonal_scan_triton.diagonal_scan(a, x)
     return _Scan.apply(a, x)
 
 

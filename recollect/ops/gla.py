@@ -21,9 +21,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.kernels import use_kernel
+
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
     """(..., L, L) from three (..., L, D), differentiable in all of them; g of the first position has no effect."""
+    if use_kernel(q, k, log_decay) and q.dtype != torch.float64:
+        from recollect.ops import gla_triton
+
+        return gla_triton.decayed_scores(q, k, log_decay)
     *lead, length, width = q.shape
     padding = 2 ** (length - 1).bit_length() - length
     folded = (F.pad(x.reshape(-1, length, width), (0, 0, 0, padding)) for x in (q, k, log_decay))

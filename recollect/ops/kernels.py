@@ -7,12 +7,14 @@ import importlib.util
 import os
 from functools import cache
 
+import torch
 from torch import Tensor
 
 
 def use_kernel(*tensors: Tensor) -> bool:
-    """Whether an operation on these tensors should run as a kernel."""
-    return all(tensor.is_cuda for tensor in tensors) and installed() and os.environ.get("RECOLLECT_KERNELS") != "off"
+    """Whether an operation on these tensors should run as a kernel; in float64 never, kernels add up in float32."""
+    suited = all(tensor.is_cuda and tensor.dtype != torch.float64 for tensor in tensors)
+    return suited and installed() and os.environ.get("RECOLLECT_KERNELS") != "off"
 
 
 @cache

@@ -12,7 +12,10 @@ inside a chunk are computed again, so memory is L/T + T states instead of L. A C
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from recollect.ops.kernels import use_kernel
 
 CHUNK = 16  # about sqrt(L) at the lengths of the study, which makes L/T + T smallest
 # Floats of one chunk and member that stay in a cache: 5x faster than the whole batch at width 64, length 64 (docs/log.md).
@@ -22,7 +25,31 @@ CACHE_FLOATS = 2**18
 
 def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor) -> Tensor:
     """y_PBLE of the recurrence above, differentiable in all five arguments. `a` must be negative for a stable memory."""
-    return _Scan.apply(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
+    if use_kernel(u_PBLE):
+        from recollect.ops import selective_scan_triton
+
+        return selective_scan_triton.selective_scan(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
+    y_PBLE: Tensor = _Scan.apply(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
+    return y_PBLE
+
+
+def gated_selective_scan(
+    u_PBLE: Tensor,
+    raw_PBLE: Tensor,
+    a_log_PEN: Tensor,
+    b_PBLN: Tensor,
+    c_PBLN: Tensor,
+    skip_PE: Tensor,
+    gate_PBLE: Tensor | None,
+) -> Tensor:
+    """(y_PBLE + skip u) SiLU(gate), where delta = softplus(raw) and A = -exp(a_log); no gate is a gate of one."""
+    if use_kernel(u_PBLE):
+        from recollect.ops import selective_scan_triton
+
+        return selective_scan_triton.gated_selective_scan(u_PBLE, raw_PBLE, a_log_PEN, b_PBLN, c_PBLN, skip_PE, gate_PBLE)
+    y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), -a_log_PEN.exp(), b_PBLN, c_PBLN)
+    y_PBLE = torch.addcmul(y_PBLE, u_PBLE, skip_PE[:, None, None])
+    return y_PBLE if gate_PBLE is None else y_PBLE * F.silu(gate_PBLE)
 
 
 class _Scan(torch.autograd.Function):

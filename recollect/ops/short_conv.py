@@ -1,20 +1,33 @@
 """Depthwise convolution over time with a few taps, per member: y_t = bias + sum_k weight_k x_{t+ahead-(K-1)+k}.
 
 Shapes: P population, B batch, L length, D channels, K taps. With ahead = 0 the last tap sees the present, none the future.
+SiLU may follow: its own operation here, part of the kernel on a GPU.
 
 A handful of multiply-adds on shifted views, in place. Left to autograd, each tap would cost a full-length tensor of zeros and
 three products in the backward pass.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.kernels import use_kernel
 
-def short_conv(x_PBLD: Tensor, weight_PKD: Tensor, bias_PD: Tensor | None, ahead: int = 0) -> Tensor:
+Activation = Literal["silu"]
+
+
+def short_conv(
+    x_PBLD: Tensor, weight_PKD: Tensor, bias_PD: Tensor | None, ahead: int = 0, activation: Activation | None = None
+) -> Tensor:
     """Differentiable in all tensors."""
-    return _ShortConv.apply(x_PBLD, weight_PKD, bias_PD, ahead)
+    if use_kernel(x_PBLD) and 0 <= ahead < weight_PKD.shape[1]:
+        from recollect.ops import short_conv_triton
+
+        return short_conv_triton.short_conv(x_PBLD, weight_PKD, bias_PD, ahead, activation)
+    y_PBLD: Tensor = _ShortConv.apply(x_PBLD, weight_PKD, bias_PD, ahead)
+    return y_PBLD if activation is None else F.silu(y_PBLD)
 
 
 class _ShortConv(torch.autograd.Function):

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.kernels import use_kernel
+
 
 def distances(queries: int, keys: int, device: torch.device) -> Tensor:
     """How many positions key j lies behind query i, (L, T); negative in the future."""
@@ -41,7 +43,12 @@ def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PHLT: Tensor) -> Te
 
 
 def fused_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None) -> Tensor:
-    """y of PyTorch's own kernel, which keeps no scores; without a bias it hides the future. All members share the bias."""
+    """y of a kernel that keeps no scores; without a bias it hides the future. All members share the bias."""
+    if bias_1HLL is None and use_kernel(q_PBHLD):
+        from recollect.ops import softmax_attention_triton
+
+        if softmax_attention_triton.fits(*q_PBHLD.shape[-2:]):
+            return softmax_attention_triton.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD)
     q_MHLD, k_MHLD, v_MHLD = (x.flatten(0, 1) for x in (q_PBHLD, k_PBHLD, v_PBHLD))
     y_MHLD = F.scaled_dot_product_attention(q_MHLD, k_MHLD, v_MHLD, attn_mask=bias_1HLL, is_causal=bias_1HLL is None)
     return y_MHLD.view_as(v_PBHLD)

@@ -20,12 +20,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from recollect.ops.kernels import use_kernel
+
 # Numerator, denominator and exponent, each (P, B, D): both sums are e^exponent times what is stored, as in the official code.
 Past = tuple[Tensor, Tensor, Tensor]
 
 
 def wkv(k_PBLD: Tensor, v_PBLD: Tensor, w_PD: Tensor, u_PD: Tensor) -> Tensor:
     """y_PBLD of the first equation above, differentiable in all four arguments."""
+    if use_kernel(k_PBLD, v_PBLD):
+        from recollect.ops import wkv_triton
+
+        return wkv_triton.wkv(k_PBLD, v_PBLD, w_PD, u_PD)
     return _WKV.apply(k_PBLD, v_PBLD, w_PD, u_PD)
 
 

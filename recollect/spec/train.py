@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from recollect.spec.base import PerMember, Spec
 
 Exempt = Literal["none", "dynamics", "dynamics+norms+biases"]
+Precision = Literal["fp32", "tf32", "bf16"]
 Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
 
 
@@ -29,6 +30,10 @@ class TrainSpec(Spec):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of AdamW's first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of AdamW's second moment")
     eps: float = Field(default=1e-8, gt=0, le=1, description="AdamW's epsilon")
+    precision: Precision = Field(
+        default="tf32",
+        description="of matrix products on a GPU; weights, sums, norms and scans are fp32 always, and a CPU computes in fp32",
+    )
     steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
     batch: int = Field(ge=1, le=1_000_000, examples=[512], description="rows per step")
     evaluations: int = Field(

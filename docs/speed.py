@@ -1,0 +1,83 @@
+"""Write docs/speed.md and docs/speed.png from the stored benchmarks in results/bench/: python docs/speed.py."""
+
+import json
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from recollect.bench import SHAPES, Report, Speed, shape_of
+
+HERE = Path(__file__).parent
+STORED = HERE.parent / "results" / "bench"
+
+HEAD = """# Speed
+
+Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` and `bench/scaling.py` wrote on the
+device named. A run-step is one optimiser step of one run; two layers of mixer and MLP on multi-query recall, vocabulary 8,192.
+The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
+the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population that
+was fastest.
+"""
+
+
+def load(name: str) -> Report:
+    return Report.from_table(json.loads((STORED / name).read_text()))
+
+
+def about(report: Report) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    rates = f"copy {report.copy_bytes_per_s / 1e12:.2f} TB/s, matrix product {report.multiply_adds_per_s / 5e11:.0f} TFLOP/s"
+    return f"{report.device}, {report.date[:10]}: {rates}; {versions}."
+
+
+def table(report: Report) -> str:
+    lines = ["| mixer | " + " | ".join(f"{name}: run-steps/s (share), together" for name in SHAPES) + " | memory each at S1 |"]
+    lines.append("|---" * (len(SHAPES) + 2) + "|")
+    by_key = {(speed.mixer, speed.shape): speed for speed in report.speeds}
+    for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
+        found = [by_key.get((mixer, shape)) for shape in SHAPES]
+        memory = f"{found[0].memory_per_member / 1e9:.2f} GB" if found[0] else "-"
+        lines.append(f"| `{mixer}` | " + " | ".join(_cell(speed) for speed in found) + f" | {memory} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(speed: Speed | None) -> str:
+    if speed is None:
+        return "not measured"
+    return speed.problem or f"{speed.run_steps_per_s:,.0f} ({speed.share:.0%}), {speed.population}"
+
+
+def draw(report: Report) -> None:
+    """Against the number of members at S1, and against width and length with the fastest number."""
+    figure, (by_members, by_width, by_length) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
+        own = [speed for speed in report.speeds if speed.mixer == mixer and speed.run_steps_per_s > 0]
+        members = sorted((speed.population, speed.run_steps_per_s) for speed in own if speed.shape == "S1")
+        by_members.plot(*zip(*members, strict=True), marker="o", label=mixer)
+        written_out = [(shape_of(speed.shape), speed.run_steps_per_s) for speed in own if speed.shape not in SHAPES]
+        widths = sorted((shape.width, per_s) for shape, per_s in written_out if shape.length == 64)
+        lengths = sorted((shape.length, per_s) for shape, per_s in written_out if shape.width == 64)
+        by_width.plot(*zip(*widths, strict=True), marker="o", label=mixer)
+        by_length.plot(*zip(*lengths, strict=True), marker="o", label=mixer)
+    for axes, label in (
+        (by_members, "members together (S1)"),
+        (by_width, "width (length 64)"),
+        (by_length, "length (width 64)"),
+    ):
+        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="run-steps per second")
+        axes.grid(alpha=0.3)
+        ticks = sorted({round(x) for line in axes.get_lines() for x in line.get_xdata()})
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+    by_members.legend(frameon=False)
+    figure.savefig(HERE / "speed.png", dpi=120)
+
+
+if __name__ == "__main__":
+    report, scaling = load("h200.json"), load("h200-scaling.json")
+    draw(scaling)
+    figure = "\n![run-steps per second against members, width and length](speed.png)\n"
+    (HERE / "speed.md").write_text(HEAD + "\n" + about(report) + "\n\n" + table(report) + figure)

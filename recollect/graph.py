@@ -1,0 +1,36 @@
+"""A step of work on a GPU, recorded once and replayed: thousands of small launches become one.
+
+The work must read and write the same tensors every time, look at no value on the host, and have no effect in Python. What
+changes from step to step (rows, rates, the number of the step) is copied into fixed tensors before a replay.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+WARM_CALLS = 2  # run as they are: they compile kernels, and let libraries allocate what must not be allocated while recording
+
+
+class Replayed:
+    """Call it like the work itself; from the third call on it is a recording that runs."""
+
+    def __init__(self, work: Callable[[], None], device: torch.device):
+        self.work, self.device = work, device
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream(device)  # recording needs a stream of its own, and the warm calls the same one
+
+    def __call__(self) -> None:
+        if self._graph is None and self._calls >= WARM_CALLS:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=self._stream):
+                self.work()
+        if self._graph is not None:
+            self._graph.replay()
+            return
+        self._calls += 1
+        current = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            self.work()
+        current.wait_stream(self._stream)

@@ -1,0 +1,55 @@
+"""One update of AdamW for one stacked parameter, every member with its own rate, weight decay and clipping.
+
+    first  += (1 - beta1) (g - first)            g = gradient * shrink
+    second  = beta2 second + (1 - beta2) g^2
+    parameter = parameter * keep - step * first / (sqrt(second) / root + eps)
+
+Numbers that change from step to step are tensors, so that a recorded step reads new ones at every replay.
+Shapes: P population; `...` is any number of axes.
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.kernels import use_kernel
+
+
+@torch.no_grad()
+def adamw_(
+    parameter: Tensor,
+    gradient: Tensor,
+    first: Tensor,
+    second: Tensor,
+    *,
+    keep_P: Tensor,
+    step_P: Tensor,
+    root: Tensor,
+    shrink_P: Tensor | None,
+    beta1: float,
+    beta2: float,
+    eps: float,
+) -> None:
+    """Change `parameter`, `first` and `second`, all (P, ...), in place; `gradient` stays as it is.
+
+    At step t = 1, 2, ... keep = 1 - rate * weight decay, step = rate / (1 - beta1^t), and `root` = sqrt(1 - beta2^t), a tensor
+    of no axes. `shrink_P` is what clipping multiplies the gradient with.
+    """
+    if use_kernel(parameter, gradient):
+        from recollect.ops import adamw_triton
+
+        adamw_triton.adamw_(
+            parameter, gradient, first, second,
+            keep_P=keep_P, step_P=step_P, root=root, shrink_P=shrink_P, beta1=beta1, beta2=beta2, eps=eps,
+        )  # fmt: skip
+        return
+
+    def along_first(values_P: Tensor) -> Tensor:
+        return values_P.view(-1, *[1] * (parameter.dim() - 1))
+
+    if shrink_P is not None:
+        gradient = gradient * along_first(shrink_P)
+    first.lerp_(gradient, 1 - beta1)
+    second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    parameter.mul_(along_first(keep_P))
+    update = first / second.sqrt().div_(root).add_(eps)
+    parameter.sub_(update.mul_(along_first(step_P)))

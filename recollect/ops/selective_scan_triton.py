@@ -1,0 +1,402 @@
+"""The selective scan of S6 and SiLU gates as Triton kernels, forward and backward; `selective_scan.py` has the plain forms.
+
+    h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t + skip u_t
+    g_t = dy_t C_t + carry_{t+1}        carry_t = exp(delta_t A) * g_t        (g: gradient of h_t; carry: its share for h_{t-1})
+    dC_t = sum over channels of dy_t h_t            dB_t = sum over channels of g_t delta_t u_t
+    du_t = delta_t (g_t B_t) + skip dy_t            ddelta_t = u_t (g_t B_t) + sum over states of A carry_t h_{t-1}
+    dA = sum over rows and t of delta_t carry_t h_{t-1}            dskip = sum over rows and t of dy_t u_t
+
+Shapes: P population, B batch, L length, E channels, N states, G groups of partial sums. In a kernel: C channels of a program,
+S states in a thread, J states across threads (state = j S + s, N at most J S), K steps of a chunk.
+
+A program is one warp, walks along time and has all states of C channels in registers, as a tensor (J, S, C). Sums over states
+and over channels both cross threads. Four channels in a row by four states per thread make the two cheapest together: 2
+exchanges of 4 values for a sum over 16 states, 3 exchanges of 4 values for a sum over 32 channels, and all loads have 16 bytes
+per thread. Triton takes that layout because every large tensor has its channels last (A and the borders are stored so) and
+because what depends on the channel alone is loaded as (J, 1, C), once per thread that needs it.
+
+The forward keeps the state before every chunk but the first. The backward takes the chunks in reverse: it computes the K states
+of a chunk again, keeps them in registers, and goes back through them. Inputs of a chunk are loaded before its first store,
+since a load cannot be moved up across a store. Sums over channels beyond a block and over rows beyond a program are written as
+partial sums; a second kernel adds them in an order that does not depend on P.
+"""
+
+# Kernels are typed by Triton when they are launched.
+# mypy: disable-error-code="no-untyped-def, arg-type, call-arg, misc, assignment, var-annotated"
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+ELEMENTS = 512  # of a program's state: 16 per thread, so that K = 8 of them, A, dA and the carry fit into 255 registers
+CHANNELS = 128  # most of a program: 4 per thread
+CHUNK = 8  # K: the borders have N / K times the size of u
+FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
+ROWS = 2  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More would idle small grids
+SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
+SUM_GROUPS = 32
+GATE_ELEMENTS = 1024  # of a program of the gate: 4 warps, 8 per thread
+LN2 = tl.constexpr(0.6931471805599453)
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor) -> Tensor:
+    """y_PBLE, differentiable in all five arguments."""
+    return _scan(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN, None, False)
+
+
+def gated_selective_scan(
+    u_PBLE: Tensor,
+    raw_PBLE: Tensor,
+    a_log_PEN: Tensor,
+    b_PBLN: Tensor,
+    c_PBLN: Tensor,
+    skip_PE: Tensor,
+    gate_PBLE: Tensor | None,
+) -> Tensor:
+    """(scan with delta = softplus(raw) and A = -exp(a_log), plus skip u) * SiLU(gate)."""
+    y_PBLE = _scan(u_PBLE, raw_PBLE, -a_log_PEN.exp(), b_PBLN, c_PBLN, skip_PE, True)
+    return y_PBLE if gate_PBLE is None else _Gate.apply(y_PBLE, gate_PBLE)
+
+
+def _scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, softplus: bool) -> Tensor:
+    # An evaluation keeps no borders.
+    differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (u, delta, a, b, c, skip))
+    y_PBLE: Tensor = _Scan.apply(u, delta, a, b, c, skip, softplus, differentiable)
+    return y_PBLE
+
+
+class _Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, softplus: bool, keep: bool
+    ) -> Tensor:
+        # Softplus costs as much here as inside: the kernel would compute it in each of the J threads of a channel.
+        delta = torch.nn.functional.softplus(delta) if softplus else delta
+        # A copy of B and C is small beside u, and its rows are aligned.
+        u, delta, b, c = (x.contiguous() for x in (u, delta, b, c))
+        a_PNE = (a.float() * LOG2E.value).transpose(1, 2).contiguous()  # exp(x) is computed as 2^(x log2 e)
+        population, batch, length, channels = u.shape
+        states = a.shape[2]
+        sizes = _sizes(channels, states, length)
+        y_PBLE = torch.empty_like(u)
+        borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0
+        borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
+        grid = (population * batch * triton.cdiv(channels, sizes["C"]),)
+        skip = None if skip is None else skip.contiguous()
+        inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip)
+        flags = {"SKIP": skip is not None, "KEEP": keep, "GROUP": min(FORWARD_GROUP, sizes["K"])}
+        if u.numel():
+            _forward_kernel[grid](*inputs, y_PBLE, borders_PBKNE, batch, length, **sizes, **flags, num_warps=1)
+        ctx.save_for_backward(u, delta, a_PNE, b, c, skip, borders_PBKNE)
+        ctx.softplus = softplus
+        return y_PBLE
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        u, delta, a_PNE, b, c, skip, borders = ctx.saved_tensors
+        dy = grads[0].contiguous()
+        population, batch, length, channels = u.shape
+        states = a_PNE.shape[1]
+        sizes = _sizes(channels, states, length)
+        blocks, row_blocks = triton.cdiv(channels, sizes["C"]), triton.cdiv(batch, ROWS)
+        du_PBLE, ddelta_PBLE = torch.empty_like(u), torch.empty_like(delta)
+        db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
+        da_GPNE = u.new_empty(row_blocks, *a_PNE.shape, dtype=torch.float32)
+        dskip_GPE = da_GPNE if skip is None else u.new_empty(row_blocks, population, channels, dtype=torch.float32)
+        inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, borders)
+        outputs = (du_PBLE, ddelta_PBLE, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
+        flags = {"ROWS": ROWS, "SKIP": skip is not None, "SOFTPLUS": ctx.softplus}
+        if u.numel():
+            grid = (population * row_blocks * blocks,)
+            _backward_kernel[grid](*inputs, *outputs, population, batch, length, **sizes, **flags, num_warps=1)
+        da_PEN = _over_groups(da_GPNE, torch.float32).transpose(1, 2)
+        dskip_PE = None if skip is None else _over_groups(dskip_GPE, skip.dtype)
+        return (
+            du_PBLE,
+            ddelta_PBLE,
+            da_PEN,
+            _over_groups(db_GPBLN, b.dtype),
+            _over_groups(dc_GPBLN, c.dtype),
+            dskip_PE,
+            None,
+            None,
+        )
+
+
+def _sizes(channels: int, states: int, length: int) -> dict[str, int]:
+    """What kernels know when they are compiled. More than 128 states are more than 16 elements per thread: shorter chunks."""
+    padded = triton.next_power_of_2(states)
+    in_thread = min(padded, 4)
+    block = min(CHANNELS, max(4, ELEMENTS // padded))
+    chunk = max(1, min(CHUNK, CHUNK * ELEMENTS // (padded * block)))
+    tile = {"S": in_thread, "J": padded // in_thread, "C": block, "K": chunk}
+    return {"E": channels, "N": states, **tile, "EVEN": length % chunk == 0}
+
+
+def _over_groups(x_G: Tensor, dtype: torch.dtype) -> Tensor:
+    """The sum over the first axis."""
+    groups, size = x_G.shape[0], x_G[0].numel()
+    if groups == 1:
+        return x_G[0].to(dtype)
+    out = x_G.new_empty(x_G.shape[1:], dtype=dtype)
+    rows = min(SUM_GROUPS, triton.next_power_of_2(groups))
+    columns = SUM_ELEMENTS // rows
+    if size:
+        _sum_kernel[(triton.cdiv(size, columns),)](x_G, out, groups, size, ROWS=rows, COLUMNS=columns, num_warps=4)
+    return out
+
+
+class _Gate(torch.autograd.Function):
+    """y SiLU(z), with sigma = sigmoid(z): dy = dout z sigma and dz = dout y (sigma + z sigma (1 - sigma))."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, gate: Tensor) -> Tensor:
+        y = y.contiguous()
+        # Half of a larger tensor as a rule: its rows are taken where they are.
+        gate_ME = gate.reshape(-1, gate.shape[-1])
+        gate_ME = gate_ME if gate_ME.stride(1) == 1 else gate_ME.contiguous()
+        out = torch.empty_like(y)
+        _launch_gate(_gate_kernel, gate_ME, y, gate_ME, out)
+        ctx.save_for_backward(y, gate_ME)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        y, gate_ME = ctx.saved_tensors
+        dy, dgate = torch.empty_like(y), torch.empty(y.shape, dtype=gate_ME.dtype, device=y.device)
+        _launch_gate(_gate_backward_kernel, gate_ME, grads[0].contiguous(), y, gate_ME, dy, dgate)
+        return dy, dgate
+
+
+def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
+    rows, channels = gate_ME.shape
+    columns = min(GATE_ELEMENTS, triton.next_power_of_2(channels))
+    tile = {"ROWS": GATE_ELEMENTS // columns, "COLUMNS": columns}
+    if rows * channels:
+        grid = (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(channels, columns),)
+        kernel[grid](*tensors, rows, channels, gate_ME.stride(0), **tile, num_warps=4)
+
+
+# ---- kernels ----
+
+
+@triton.jit
+def _forward_kernel(
+    u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, borders_ptr,
+    batch, length,
+    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr,
+    EVEN: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    row = (program // tl.cdiv(E, C)).to(tl.int64)  # among the P * B
+    member = row // batch
+    channel_J1C, state_JS, real_J1C, real_JS = _places(program % tl.cdiv(E, C), E, N, S, J, C)
+    first_J1C = _first(real_J1C, J)
+    matrix_JSC, real_JSC = state_JS[:, :, None] * E + channel_J1C, real_JS[:, :, None] & real_J1C
+    a_JSC = tl.load(a_ptr + member * N * E + matrix_JSC, mask=real_JSC, other=0.0)
+    if SKIP:
+        skip_J1C = tl.load(skip_ptr + member * E + channel_J1C, mask=real_J1C, other=0.0)
+    # Everything below is addressed as one pointer and a constant per step.
+    u_ptr += row * length * E + channel_J1C
+    delta_ptr += row * length * E + channel_J1C
+    y_ptr += row * length * E + channel_J1C
+    b_ptr += row * length * N + state_JS
+    c_ptr += row * length * N + state_JS
+    borders_ptr += (row * (tl.cdiv(length, K) - 1) - 1) * N * E + matrix_JSC
+
+    h_JSC = tl.zeros((J, S, C), tl.float32)
+    for start in range(0, length, K):
+        if KEEP:
+            tl.store(borders_ptr, h_JSC, mask=real_JSC & (start > 0))
+        for group in tl.static_range(0, K, GROUP):
+            us = ()
+            deltas = ()
+            bs = ()
+            cs = ()
+            for t in tl.static_range(group, group + GROUP):
+                # Beyond the end delta = 0 leaves the state as it is.
+                exists = _exists(start + t, length, EVEN)
+                us += (tl.load(u_ptr + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
+                deltas += (tl.load(delta_ptr + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
+                bs += (tl.load(b_ptr + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
+                cs += (tl.load(c_ptr + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
+            for t in tl.static_range(group, group + GROUP):
+                u_J1C, delta_J1C = us[t - group], deltas[t - group]
+                h_JSC = tl.exp2(delta_J1C * a_JSC) * h_JSC + (delta_J1C * u_J1C) * bs[t - group][:, :, None]
+                y_J1C = _over_states(h_JSC * cs[t - group][:, :, None])
+                if SKIP:
+                    y_J1C += skip_J1C * u_J1C
+                tl.store(y_ptr + t * E, y_J1C, mask=first_J1C & _exists(start + t, length, EVEN))
+        u_ptr += K * E
+        delta_ptr += K * E
+        y_ptr += K * E
+        b_ptr += K * N
+        c_ptr += K * N
+        borders_ptr += N * E
+
+
+@triton.jit
+def _backward_kernel(
+    dy_ptr, u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, borders_ptr,
+    du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dskip_ptr,
+    population, batch, length,
+    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr,
+    ROWS: tl.constexpr, EVEN: tl.constexpr, SKIP: tl.constexpr, SOFTPLUS: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    blocks = tl.cdiv(E, C)
+    row_blocks = tl.cdiv(batch, ROWS)
+    block = program % blocks
+    row_block = (program // blocks) % row_blocks
+    member = (program // blocks // row_blocks).to(tl.int64)
+    channel_J1C, state_JS, real_J1C, real_JS = _places(block, E, N, S, J, C)
+    first_J1C = _first(real_J1C, J)
+    matrix_JSC, real_JSC = state_JS[:, :, None] * E + channel_J1C, real_JS[:, :, None] & real_J1C
+    a_JSC = tl.load(a_ptr + member * N * E + matrix_JSC, mask=real_JSC, other=0.0)
+    if SKIP:
+        skip_J1C = tl.load(skip_ptr + member * E + channel_J1C, mask=real_J1C, other=0.0)
+        dskip_J1C = tl.zeros((J, 1, C), tl.float32)
+    da_JSC = tl.zeros((J, S, C), tl.float32)
+    chunks = tl.cdiv(length, K)
+    partial = block.to(tl.int64) * population * batch * length * N  # sums over channels of this block
+
+    for row_of_member in range(row_block * ROWS, tl.minimum(row_block * ROWS + ROWS, batch)):
+        row = member * batch + row_of_member
+        carry_JSC = tl.zeros((J, S, C), tl.float32)
+        for chunk in range(chunks - 1, -1, -1):
+            start = chunk * K
+            wide_J1C = (row * length + start) * E + channel_J1C
+            narrow_JS = (row * length + start) * N + state_JS
+            border_JSC = (row * (chunks - 1) + chunk - 1) * N * E + matrix_JSC
+            h_JSC = tl.load(borders_ptr + border_JSC, mask=real_JSC & (chunk > 0), other=0.0)
+            u_at, delta_at, dy_at, b_at = u_ptr + wide_J1C, delta_ptr + wide_J1C, dy_ptr + wide_J1C, b_ptr + narrow_JS
+            c_at, db_at, dc_at = c_ptr + narrow_JS, db_ptr + partial + narrow_JS, dc_ptr + partial + narrow_JS
+            us = ()
+            deltas = ()
+            dys = ()
+            bs = ()
+            for t in tl.static_range(K):
+                exists = _exists(start + t, length, EVEN)
+                us += (tl.load(u_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
+                deltas += (tl.load(delta_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
+                dys += (tl.load(dy_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
+                bs += (tl.load(b_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
+            before = ()  # the state before each step
+            for t in tl.static_range(K):
+                before += (h_JSC,)
+                h_JSC = tl.exp2(deltas[t] * a_JSC) * h_JSC + (deltas[t] * us[t]) * bs[t][:, :, None]
+                tl.store(dc_at + t * N, tl.sum(h_JSC * dys[t], 2), mask=real_JS & _exists(start + t, length, EVEN))
+            for t in tl.static_range(K - 1, -1, -1):
+                # Read again, from the cache: registers are full of states by now.
+                exists = _exists(start + t, length, EVEN)
+                u_J1C = tl.load(u_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
+                delta_J1C = tl.load(delta_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
+                dy_J1C = tl.load(dy_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
+                b_JS = tl.load(b_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32)
+                c_JS = tl.load(c_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32)
+
+                g_JSC = dy_J1C * c_JS[:, :, None] + carry_JSC
+                carry_JSC = tl.exp2(delta_J1C * a_JSC) * g_JSC
+                dlog_JSC = carry_JSC * before[t]  # gradient of delta_t A
+                da_JSC += dlog_JSC * delta_J1C
+                gb_J1C = _over_states(g_JSC * b_JS[:, :, None])
+                du_J1C = gb_J1C * delta_J1C
+                ddelta_J1C = gb_J1C * u_J1C + _over_states(dlog_JSC * a_JSC) * LN2
+                if SKIP:
+                    du_J1C += dy_J1C * skip_J1C
+                    dskip_J1C += dy_J1C * u_J1C
+                if SOFTPLUS:
+                    ddelta_J1C *= _one_minus_exp(delta_J1C)
+                tl.store(du_ptr + wide_J1C + t * E, du_J1C, mask=first_J1C & exists)
+                tl.store(ddelta_ptr + wide_J1C + t * E, ddelta_J1C, mask=first_J1C & exists)
+                tl.store(db_at + t * N, tl.sum(g_JSC * (delta_J1C * u_J1C), 2), mask=real_JS & exists)
+
+    group = row_block * population + member
+    tl.store(da_ptr + group * N * E + matrix_JSC, da_JSC, mask=real_JSC)
+    if SKIP:
+        tl.store(dskip_ptr + group * E + channel_J1C, dskip_J1C, mask=first_J1C)
+
+
+@triton.jit
+def _places(block, E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr):
+    """The channels of a block, once for each of the J threads that need them; the states; which of them there are."""
+    channel_J1C = tl.broadcast_to(block * C + tl.arange(0, C)[None, None, :], (J, 1, C))
+    state_JS = tl.arange(0, J)[:, None] * S + tl.arange(0, S)[None, :]
+    # Known to the compiler to be true where nothing is padded.
+    real_J1C = tl.full((J, 1, C), 1, tl.int1) if E % C == 0 else channel_J1C < E
+    real_JS = tl.full((J, S), 1, tl.int1) if N == J * S else state_JS < N
+    return channel_J1C, state_JS, real_J1C, real_JS
+
+
+@triton.jit
+def _exists(t, length, EVEN: tl.constexpr):
+    """Whether there is a step t: always, if chunks fill the length. (1, 1), since the interpreter mistypes a single truth."""
+    return tl.full((1, 1), 1, tl.int1) if EVEN else tl.full((1, 1), t, tl.int32) < length
+
+
+@triton.jit
+def _first(real_J1C, J: tl.constexpr):
+    """Of the J threads that have a result only one stores it."""
+    return real_J1C & (tl.arange(0, J)[:, None, None] == 0)
+
+
+@triton.jit
+def _over_states(x_JSC):
+    """The sum over J and S, in all threads: (J, 1, C)."""
+    sum_J1C = tl.sum(x_JSC, 1, keep_dims=True)
+    return tl.broadcast_to(tl.sum(sum_J1C, 0, keep_dims=True), sum_J1C.shape)
+
+
+@triton.jit
+def _one_minus_exp(x):
+    """1 - exp(-x), the derivative of softplus in terms of its value; a series where the difference would cancel."""
+    series = x * (1 - x * (1 / 2) * (1 - x * (1 / 3) * (1 - x * (1 / 4) * (1 - x * (1 / 5)))))
+    return tl.where(x < 0.125, series, 1 - tl.exp2(x * -LOG2E))
+
+
+@triton.jit
+def _sum_kernel(x_ptr, out_ptr, groups, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column_C = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    total_C = tl.zeros((COLUMNS,), tl.float32)
+    for first in range(0, groups, ROWS):
+        group_R = first + tl.arange(0, ROWS)
+        mask_RC = (group_R < groups)[:, None] & (column_C < size)[None, :]
+        x_RC = tl.load(x_ptr + group_R.to(tl.int64)[:, None] * size + column_C[None, :], mask=mask_RC, other=0.0)
+        total_C += tl.sum(x_RC, 0)
+    tl.store(out_ptr + column_C, total_C, mask=column_C < size)
+
+
+@triton.jit
+def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Where a program's elements are in a plain tensor, where in the gate, and which of them there are."""
+    blocks = tl.cdiv(channels, COLUMNS)
+    row_R1 = ((tl.program_id(0) // blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
+    column_1C = ((tl.program_id(0) % blocks) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    mask_RC = (row_R1 < rows) & (column_1C < channels)
+    return row_R1 * channels + column_1C, row_R1 * gate_stride + column_1C, mask_RC
+
+
+@triton.jit
+def _gate_kernel(y_ptr, gate_ptr, out_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
+    gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
+    y = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    tl.store(out_ptr + at, y * gate * tl.sigmoid(gate), mask=mask)
+
+
+@triton.jit
+def _gate_backward_kernel(
+    dout_ptr, y_ptr, gate_ptr, dy_ptr, dgate_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
+    gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
+    y = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    dout = tl.load(dout_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    sigma = tl.sigmoid(gate)
+    silu = gate * sigma
+    tl.store(dy_ptr + at, dout * silu, mask=mask)
+    tl.store(dgate_ptr + at, dout * y * (sigma + silu * (1 - sigma)), mask=mask)

@@ -1,0 +1,133 @@
+"""Causal softmax attention over short sequences in one kernel: scores never leave the chip.
+
+    s = q k^T / sqrt(D), s_ij = -inf for j > i          w = softmax(s)          y = w v
+    dv = w^T dy          dw = dy v^T          ds = w (dw - sum_j w dw) / sqrt(D)          dq = ds k          dk = ds^T q
+
+Shapes: P population, B batch, H heads, L length, D channels of a head. One program per (member, row, head) holds the whole
+sequence, so nothing is kept for the backward but q, k and v: it computes w again, and of y it needs nothing.
+Inputs may be views with any strides (three parts of one projection); y has its heads beside each other, ready for the next
+product. PyTorch's own kernels are made for long sequences; at L = D = 64 they move several times as many bytes.
+"""
+
+# A kernel's parameters have Triton's types, which Python's checker cannot know.
+# mypy: disable-error-code="no-untyped-def"
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LONGEST = 128  # a square of scores must fit into the registers of one program
+WIDEST = 128
+
+
+def fits(length: int, width: int) -> bool:
+    return length <= LONGEST and width <= WIDEST
+
+
+def causal_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor) -> Tensor:
+    """y_PBHLD, a view of (P, B, L, H, D); differentiable in all three arguments."""
+    return _Attention.apply(q_PBHLD, k_PBHLD, v_PBHLD)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        y = _heads_together(q)
+        ctx.save_for_backward(q, k, v)
+        _launch(_forward, (q, k, v, y), q)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        q, k, v = ctx.saved_tensors
+        dq, dk, dv = (_heads_together(x) for x in (q, k, v))
+        _launch(_backward, (q, k, v, grads[0], dq, dk, dv), q)
+        return dq, dk, dv
+
+
+def _heads_together(like_PBHLD: Tensor) -> Tensor:
+    population, batch, heads, length, width = like_PBHLD.shape
+    return like_PBHLD.new_empty(population, batch, length, heads, width).transpose(2, 3)
+
+
+def _launch(kernel: Any, tensors: tuple[Tensor, ...], like: Tensor) -> None:
+    population, batch, heads, length, width = like.shape
+    arguments: list[Any] = []
+    for tensor in tensors:
+        arguments += [tensor, *tensor.stride()]
+    block_length, block_width = (max(16, triton.next_power_of_2(size)) for size in (length, width))
+    kernel[(population * batch * heads,)](
+        *arguments,
+        batch,
+        heads,
+        length,
+        width,
+        width**-0.5,
+        LENGTH=block_length,
+        WIDTH=block_width,
+        PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        num_warps=4 if block_length * block_width <= 64 * 64 and len(tensors) == 4 else 8,
+    )
+
+
+@triton.jit
+def _tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, LENGTH: tl.constexpr, WIDTH: tl.constexpr):
+    """The pointers of one sequence and head."""
+    rows, columns = tl.arange(0, LENGTH), tl.arange(0, WIDTH)
+    start = pointer + p * stride_p + b * stride_b + h * stride_h
+    return start + rows[:, None] * stride_l + columns[None, :] * stride_d
+
+
+@triton.jit
+def _weights(q, k, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr):
+    rows = tl.arange(0, LENGTH)
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    scores = tl.where(rows[:, None] >= rows[None, :], scores, float("-inf"))
+    weights = tl.exp(scores - tl.max(scores, 1)[:, None])
+    return weights / tl.sum(weights, 1)[:, None]
+
+
+@triton.jit
+def _forward(
+    q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
+    y_ptr, y_p, y_b, y_h, y_l, y_d, batch, heads, length, width, scale,
+    LENGTH: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0).to(tl.int64)
+    h, b, p = program % heads, program // heads % batch, program // heads // batch
+    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    k = tl.load(_tile(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    v = tl.load(_tile(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    weights = _weights(q, k, scale, LENGTH, PRECISION)
+    y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+    tl.store(_tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, LENGTH, WIDTH), y.to(y_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _backward(
+    q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
+    g_ptr, g_p, g_b, g_h, g_l, g_d, dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d,
+    dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, batch, heads, length, width, scale,
+    LENGTH: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0).to(tl.int64)
+    h, b, p = program % heads, program // heads % batch, program // heads // batch
+    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    k = tl.load(_tile(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    weights = _weights(q, k, scale, LENGTH, PRECISION)
+    g = tl.load(_tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0).to(q.dtype)
+    dv = tl.dot(tl.trans(weights.to(q.dtype)), g, input_precision=PRECISION)
+    tl.store(_tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, LENGTH, WIDTH), dv.to(dv_ptr.dtype.element_ty), mask=inside)
+    v = tl.load(_tile(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    dweights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
+    dscores = weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale
+    dscores = dscores.to(q.dtype)
+    dq = tl.dot(dscores, k, input_precision=PRECISION)
+    tl.store(_tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, LENGTH, WIDTH), dq.to(dq_ptr.dtype.element_ty), mask=inside)
+    dk = tl.dot(tl.trans(dscores), q, input_precision=PRECISION)
+    tl.store(_tile(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, LENGTH, WIDTH), dk.to(dk_ptr.dtype.element_ty), mask=inside)

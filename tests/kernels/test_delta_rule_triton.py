@@ -1,0 +1,108 @@
+"""The delta rule as a GPU computes it, all chunks at once with the kernels, against the plain chunks in float64."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import recollect.population  # noqa: F401  (tells MKL not to let sums depend on alignment)
+from recollect.ops import decayed_triton, unit_lower_triton
+from recollect.ops import delta_rule as module
+from recollect.ops.delta_rule import CHUNK, delta_rule
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NAMES = ("o", "q", "k", "v", "beta", "g")
+
+both = pytest.mark.parametrize("decay", [False, True], ids=["plain", "decay"])
+
+
+def cases() -> list[tuple[int, ...]]:
+    """(P, B, H, L, D, E): one chunk, whole chunks, a rest; on a GPU also those of real models."""
+    odd = [
+        (1, 1, 1, 1, 1, 1),
+        (3, 1, 2, 7, 3, 5),
+        (1, 1, 1, CHUNK, 7, 4),
+        (1, 1, 1, CHUNK + 1, 4, 3),
+        (1, 1, 1, 2 * CHUNK + 9, 5, 7),
+    ]
+    real = [(8, 256, 1, 64, 64, 64), (4, 64, 1, 256, 128, 128), (2, 32, 2, 512, 64, 128)]
+    return odd + real if DEVICE == "cuda" else odd
+
+
+def drawn(shape: tuple[int, ...], decay: bool, beta: float | None = None) -> list[Tensor]:
+    *lead, length, keys, values = shape
+    generator = torch.Generator().manual_seed(length)
+
+    def draw(*more: int) -> Tensor:
+        return torch.randn(*lead, length, *more, generator=generator)
+
+    q, k, v, strength = unit(draw(keys)), unit(draw(keys)), draw(values), draw().sigmoid()
+    if beta is not None:  # one key at three of four positions
+        k[..., torch.arange(length) % 4 != 0, :] = k[..., :1, :].clone()
+        strength = torch.full_like(strength, beta)
+    arguments = [q, k, v, strength, -draw().exp() * 0.2] if decay else [q, k, v, strength]
+    return [x.to(DEVICE) for x in arguments]
+
+
+def unit(x: Tensor) -> Tensor:
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+def with_kernels(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor | None = None) -> Tensor:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "unit_lower_solve", unit_lower_triton.unit_lower_solve)
+        patch.setattr(module, "decayed", decayed_triton.decayed)
+        return module._all_chunks(q, k, v, beta, g)
+
+
+def in_plain_chunks(*arguments: Tensor) -> Tensor:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECOLLECT_KERNELS", "off")
+        return delta_rule(*arguments)
+
+
+def outcome(rule, arguments: list[Tensor]) -> list[Tensor]:
+    """The output and the gradients of its squares: a weight would depend on a member's place."""
+    leaves = [x.detach().requires_grad_() for x in arguments]
+    o = rule(*leaves)
+    return [o.detach(), *torch.autograd.grad(o.square().sum(), leaves)]
+
+
+def assert_as_in_double(arguments: list[Tensor], tolerance: float) -> None:
+    expected = outcome(in_plain_chunks, [x.double() for x in arguments])
+    for name, mine, theirs in zip(NAMES, outcome(with_kernels, arguments), expected, strict=False):
+        assert mine.dtype == torch.float32
+        assert mine.shape == theirs.shape
+        assert (mine.double() - theirs).abs().max().item() <= tolerance * theirs.abs().max().item(), name
+
+
+@both
+@pytest.mark.parametrize("shape", cases(), ids=str)
+def test_it_is_the_rule_in_plain_chunks(shape, decay):
+    assert_as_in_double(drawn(shape, decay), 3e-6)
+
+
+@both
+@pytest.mark.parametrize(("beta", "tolerance"), [(1.0, 2e-6), (2.0, 4e-5)])
+def test_one_key_at_three_of_four_positions_is_solved_in_float32(beta, tolerance, decay):
+    length = 512 if DEVICE == "cuda" else 2 * CHUNK
+    assert_as_in_double(drawn((1, 1, 1, length, 32, 16), decay, beta), tolerance)
+
+
+@both
+def test_members_do_not_see_each_other(decay):
+    arguments = drawn((3, 1, 1, CHUNK + 5, 3, 2), decay)
+    everyone = outcome(with_kernels, arguments)
+    poisoned = [x.clone() for x in arguments]
+    for x in poisoned:
+        x[1] = torch.nan
+    for one, other in zip(everyone, outcome(with_kernels, poisoned), strict=True):
+        assert torch.equal(one[[0, 2]], other[[0, 2]])
+        assert other[1].isnan().any()
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the dispatch is for a GPU")
+@both
+def test_a_gpu_takes_this_form(decay):
+    arguments = drawn((2, 3, 1, CHUNK + 5, 8, 8), decay)
+    for one, other in zip(outcome(delta_rule, arguments), outcome(with_kernels, arguments), strict=True):
+        assert torch.equal(one, other)

@@ -1,0 +1,73 @@
+"""The attention kernel for short sequences against PyTorch's own in float64."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+attention = pytest.importorskip("recollect.ops.softmax_attention_triton", reason="Triton is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = [(1, 1, 1, 1, 1), (2, 3, 2, 17, 8), (1, 2, 1, 64, 64), (3, 1, 1, 33, 65), (2, 1, 3, 2, 16)]
+SHAPES += [(4, 64, 1, 64, 64), (2, 32, 4, 128, 32), (2, 16, 1, 100, 128)] if DEVICE == "cuda" else []
+
+
+@pytest.fixture(autouse=True)
+def _exact_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def parts(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """q, k, v as views of one projection, as the mixer has them, and a gradient."""
+    population, batch, heads, length, width = shape
+    generator = torch.Generator().manual_seed(1)
+    joint = torch.randn(population, batch, length, 3, heads, width, generator=generator).to(DEVICE, dtype)
+    q, k, v = joint.permute(3, 0, 1, 4, 2, 5)
+    return q, k, v, torch.randn(shape, generator=generator).to(DEVICE, dtype)
+
+
+def results(function, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> list[Tensor]:
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    y = function(q, k, v)
+    return [y, *torch.autograd.grad(y, (q, k, v), g)]
+
+
+def reference(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), is_causal=True).view_as(q)
+
+
+# The interpreter multiplies the bits of bf16 as if they were whole numbers.
+DTYPES = [(torch.float32, 2e-6), *([(torch.bfloat16, 2e-2)] if DEVICE == "cuda" else [])]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_outputs_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance):
+    tensors = parts(shape, dtype)
+    found = results(attention.causal_attention, *tensors)
+    wanted = results(reference, *(x.double() for x in tensors))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        one, other = one.detach(), other.detach()
+        largest = max(float(other.abs().max()), 1e-3)  # one key alone has no gradient
+        assert float((one.double() - other).abs().max()) < tolerance * largest
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter computes with NumPy
+def test_a_broken_member_is_not_noticed():
+    q, k, v, g = parts((3, 2, 1, 17, 8), torch.float32)
+    sound = results(attention.causal_attention, q, k, v, g)
+    q, k, v = (x.clone() for x in (q, k, v))
+    q[1] = float("nan")
+    for one, other in zip(results(attention.causal_attention, q, k, v, g), sound, strict=True):
+        assert torch.equal(one[[0, 2]], other[[0, 2]])
+
+
+def test_the_past_does_not_see_the_future():
+    q, k, v, _ = parts((1, 2, 1, 33, 8), torch.float32)
+    y = attention.causal_attention(q, k, v)
+    k, v = k.clone(), v.clone()
+    k[..., 20:, :], v[..., 20:, :] = 7.0, -3.0
+    assert torch.equal(attention.causal_attention(q, k, v)[..., :20, :], y[..., :20, :])

@@ -1,0 +1,115 @@
+"""On a GPU: kernels equal the plain operations, a recording equals the steps it records, members equal their solo runs."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from zoo import table
+
+from recollect import tasks
+from recollect.model import Model
+from recollect.nn import initialise
+from recollect.population import Population
+from recollect.spec import MIXERS, RunSpec
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+CUDA = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+@pytest.fixture(autouse=True)
+def _precision_as_before() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def run_of(mixer: str, **train: object) -> RunSpec:
+    task = {"name": "mqar", "vocabulary": 512, "length": 64, "pairs": 4, "train_rows": 4096, "test_rows": 512}
+    recipe = {"steps": 40, "batch": 128, "lr": 1e-3, "evaluations": 4, "precision": "fp32", **train}
+    return RunSpec.parse({"task": task, "model": {"mixer": table(mixer, 64), "width": 64}, "train": recipe})
+
+
+def population_of(runs: list[RunSpec]) -> Population:
+    return Population(runs, tasks.build(runs[0].task, 0, runs[0].train.batch, CUDA), CUDA)
+
+
+def seeds(run: RunSpec, count: int) -> list[RunSpec]:
+    return [run.model_copy(update={"seed": seed}) for seed in range(count)]
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_kernels_are_the_plain_operations(mixer, monkeypatch):
+    """The loss of a whole model and the gradients of all its weights, in fp32."""
+    torch.set_float32_matmul_precision("highest")
+    run = run_of(mixer)
+    task = tasks.build(run.task, 0, run.train.batch, CUDA)
+    model = Model(run.model, 3, task.vocabulary, task.length)
+    initialise(model, [1, 2, 3])
+    model.to(CUDA)
+    found = {}
+    for kernels in ("on", "off"):
+        monkeypatch.setenv("RECOLLECT_KERNELS", kernels)
+        loss_P = model.loss(task.batch("train", 0))[0]
+        found[kernels] = [loss_P.detach(), *torch.autograd.grad(loss_P.sum(), list(model.parameters()))]
+    largest = max(float(value.abs().max()) for value in found["off"][1:])
+    names = ["loss", *(name for name, _ in model.named_parameters())]
+    for name, one, other in zip(names, found["on"], found["off"], strict=True):
+        # A parameter without effect has a gradient of rounding errors alone.
+        scale = max(float(other.abs().max()), 1e-4 * largest)
+        assert float((one - other).abs().max()) < 5e-5 * scale, name
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_every_mixer_trains_in_every_precision(mixer, precision):
+    population = population_of(seeds(run_of(mixer, precision=precision), 2))
+    for step in range(6):
+        population.train_step(population.task.batch("train", step))
+    assert all(math.isfinite(found.test_loss) for found in population.evaluate())
+    assert population.diverged() == [0, 0]
+
+
+def test_a_recording_is_the_steps_it_records():
+    runs = seeds(run_of("attention"), 3)
+    recorded, plain = population_of(runs), population_of(runs)
+    plain._work = plain._one_step
+    for step in range(12):
+        for population in (recorded, plain):
+            population.train_step(population.task.batch("train", step))
+    for name, value in recorded.state().tensors.items():
+        torch.testing.assert_close(value, plain.state().tensors[name], rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_a_state_goes_on_and_a_compaction_records_anew():
+    runs = seeds(run_of("mamba"), 4)
+    whole, thinned = population_of(runs), population_of(runs)
+    for step in range(12):
+        whole.train_step(whole.task.batch("train", step))
+        thinned.train_step(thinned.task.batch("train", step))
+        if step == 5:
+            thinned.keep([runs[3].run_id, runs[1].run_id])
+    mine, theirs = (population.state().select([runs[1].run_id]).tensors for population in (thinned, whole))
+    for name, value in mine.items():
+        torch.testing.assert_close(value, theirs[name], rtol=2e-4, atol=2e-6, msg=name)
+
+
+@pytest.mark.parametrize("mixer", ["attention", "mamba", "hyena"])
+def test_sixteen_members_have_the_curves_of_their_solo_runs(mixer):
+    """To the tolerance that docs/log.md documents: the order of sums differs, and training amplifies it."""
+    run = run_of(mixer, steps=200, lr=3e-3)
+    company = seeds(run, 16)
+
+    def curves(members: list[RunSpec]) -> list[list[float]]:
+        population, found = population_of(members), []
+        for step in range(200):
+            population.train_step(population.task.batch("train", step))
+            if (step + 1) % 50 == 0:
+                found.append([evaluation.accuracy for evaluation in population.evaluate()])
+        return found
+
+    together = curves(company)
+    for p in (0, 7, 15):
+        alone = curves([company[p]])
+        assert [look[p] for look in together] == pytest.approx([look[0] for look in alone], abs=0.02)
