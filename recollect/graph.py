@@ -4,6 +4,7 @@ The work must read and write the same tensors every time, look at no value on th
 changes from step to step (rows, rates, the number of the step) is copied into fixed tensors before a replay.
 """
 
+import gc
 from collections.abc import Callable
 
 import torch
@@ -22,9 +23,7 @@ class Replayed:
 
     def __call__(self) -> None:
         if self._graph is None and self._calls >= WARM_CALLS:
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, stream=self._stream):
-                self.work()
+            self._graph = self._recorded()
         if self._graph is not None:
             self._graph.replay()
             return
@@ -34,3 +33,15 @@ class Replayed:
         with torch.cuda.stream(self._stream):
             self.work()
         current.wait_stream(self._stream)
+
+    def _recorded(self) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        # Garbage may be another recording, and taking one down invalidates the one being made: none is collected meanwhile.
+        gc.collect()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, stream=self._stream):
+                self.work()
+        finally:
+            gc.enable()
+        return graph

@@ -133,13 +133,15 @@ class Worker:
             except RecollectError:
                 self.store.release(claims)
                 raise
-            except (RuntimeError, MemoryError) as error:
-                if is_out_of_memory(error):
+            except Exception as error:
+                code = self.stop()
+                if code:  # a signal reaches compilers and other children too, and what they then say is no result
+                    self.store.release(claims)
+                    raise Stopped(f"stopped; go on with `recollect resume {self.folder}`", code) from error
+                if isinstance(error, RuntimeError | MemoryError) and is_out_of_memory(error):
                     self._split(pack, claims)
                 else:
                     self._fail(pack, claims, error)
-            except Exception as error:
-                self._fail(pack, claims, error)
 
     def _split(self, pack: tuple[RunSpec, ...], claims: dict[str, int]) -> None:
         """Out of memory: half the company next time; a run that does not fit alone has failed."""

@@ -8,11 +8,14 @@ from torch import Tensor, nn
 
 import recollect
 from recollect import api, checkpoint, planner
-from recollect.errors import ResourceError, SpecError
+from recollect.errors import ResourceError, SpecError, Stopped
 from recollect.mixers import Mixer, Site, build
 from recollect.mixers.foreign import ForeignMixer
 from recollect.nn import initialise
+from recollect.runner import Worker
 from recollect.spec import MIXERS, MixerSpec, RunSpec
+from recollect.store import Store
+from recollect.sweep import build_sweep
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -322,3 +325,25 @@ def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, 
     )
     assert [row.status for row in api.Results.load(tmp_path).rows] == ["failed", "todo"]
     assert [row.status for row in api.run(table, tmp_path, device="cpu").rows] == ["failed", "done"]
+
+
+def test_an_error_after_a_signal_is_no_failure(make_run, tmp_path: Path):
+    """Ctrl-C also ends a kernel's compiler; its complaint must not become the run's result."""
+    asked: list[int] = []
+
+    @recollect.mixer("interrupted")
+    class Interrupted(Raising):
+        def forward(self, x_BLD: Tensor) -> Tensor:
+            asked.append(130)
+            return super().forward(x_BLD)
+
+    base = make_run().model_dump(mode="json")
+    table = {"task": base["task"], "train": base["train"], "model": {"width": 8, "depth": 1, "mixer": "interrupted"}}
+    with Store.create(tmp_path) as store:
+        api.plan(store, build_sweep(table))
+        worker = Worker(store, tmp_path, torch.device("cpu"), pack_size=1, stop=lambda: asked[0] if asked else 0)
+        with pytest.raises(Stopped) as caught:
+            worker.work()
+        assert caught.value.exit_code == 130
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert [row.status for row in store.rows()] == ["todo"]
