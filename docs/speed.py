@@ -18,13 +18,14 @@ HEAD = """# Speed
 Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` and `bench/scaling.py` wrote on the
 device named. A run-step is one optimiser step of one run; two layers of mixer and MLP on multi-query recall, vocabulary 8,192.
 The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
-the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population that
-was fastest.
+the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
+"First step" is the first in a process with a cold cache of kernels only for the mixer listed first in a
+family: later ones find shared kernels compiled.
 """
 
 
-def load(name: str) -> Report:
-    return Report.from_table(json.loads((STORED / name).read_text()))
+def load(path: Path) -> Report:
+    return Report.from_table(json.loads(path.read_text()))
 
 
 def about(report: Report) -> str:
@@ -34,20 +35,21 @@ def about(report: Report) -> str:
 
 
 def table(report: Report) -> str:
-    lines = ["| mixer | " + " | ".join(f"{name}: run-steps/s (share), together" for name in SHAPES) + " | memory each at S1 |"]
-    lines.append("|---" * (len(SHAPES) + 2) + "|")
+    """A column for each shape that was measured."""
+    shapes = list(dict.fromkeys(speed.shape for speed in report.speeds))
+    heads = [f"{shape}: run-steps/s (share), together | memory each | first step" for shape in shapes]
+    lines = ["| mixer | " + " | ".join(heads) + " |", "|---" * (1 + 3 * len(shapes)) + "|"]
     by_key = {(speed.mixer, speed.shape): speed for speed in report.speeds}
     for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
-        found = [by_key.get((mixer, shape)) for shape in SHAPES]
-        memory = f"{found[0].memory_per_member / 1e9:.2f} GB" if found[0] else "-"
-        lines.append(f"| `{mixer}` | " + " | ".join(_cell(speed) for speed in found) + f" | {memory} |")
+        lines.append(f"| `{mixer}` | " + " | ".join(_cell(by_key.get((mixer, shape))) for shape in shapes) + " |")
     return "\n".join(lines) + "\n"
 
 
 def _cell(speed: Speed | None) -> str:
-    if speed is None:
-        return "not measured"
-    return speed.problem or f"{speed.run_steps_per_s:,.0f} ({speed.share:.0%}), {speed.population}"
+    if speed is None or speed.problem:
+        return f"{speed.problem if speed else 'not measured'} | - | -"
+    memory = f"{speed.memory_per_member / 1e9:.2f} GB" if speed.memory_per_member else "-"
+    return f"{speed.run_steps_per_s:,.0f} ({speed.share:.0%}), {speed.population} | {memory} | {speed.first_step_s:.1f} s"
 
 
 def draw(report: Report) -> None:
@@ -76,8 +78,19 @@ def draw(report: Report) -> None:
     figure.savefig(HERE / "speed.png", dpi=120)
 
 
+def page() -> str:
+    text = HEAD
+    for path in sorted(STORED.glob("*.json")):
+        report = load(path)
+        if path.stem.endswith("-scaling"):
+            text += "\n![run-steps per second against members, width and length](speed.png)\n"
+        else:
+            precision = " and ".join(dict.fromkeys(speed.precision for speed in report.speeds))
+            text += f"\n## {path.stem}: {precision}\n\n{about(report)}\n\n{table(report)}"
+    return text
+
+
 if __name__ == "__main__":
-    report, scaling = load("h200.json"), load("h200-scaling.json")
-    draw(scaling)
-    figure = "\n![run-steps per second against members, width and length](speed.png)\n"
-    (HERE / "speed.md").write_text(HEAD + "\n" + about(report) + "\n\n" + table(report) + figure)
+    for stored in STORED.glob("*-scaling.json"):
+        draw(load(stored))
+    (HERE / "speed.md").write_text(page())

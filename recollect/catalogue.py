@@ -58,9 +58,15 @@ def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | Non
 
 def fast_here(core: Core) -> str:
     """Whether the operation that a mixer spends its time in has a fast kernel on this machine."""
+    import torch
+
+    from recollect.ops.kernels import installed
+
     if core == "unknown":
         return "unknown"
-    return "no: loop over time" if core == "scan" else f"yes: {core}"
+    if core == "scan" and torch.cuda.is_available() and installed():
+        return "yes: Triton scan"
+    return "no: loop over time" if core in ("scan", "recurrence") else f"yes: {core}"
 
 
 def task_table() -> Table:

@@ -37,7 +37,7 @@ class LSTMSpec(MixerSpec):
     forget_bias: float = Field(default=1.0, ge=-100, le=100, description="initial bias of the forget gate")
 
     family: ClassVar[Family] = "recurrent"
-    core: ClassVar[Core] = "scan"
+    core: ClassVar[Core] = "recurrence"
     summary: ClassVar[str] = "long short-term memory"
     paper: ClassVar[str] = "Hochreiter and Schmidhuber 1997"
 
@@ -48,7 +48,7 @@ class GRUSpec(MixerSpec):
     name: Literal["gru"] = "gru"
 
     family: ClassVar[Family] = "recurrent"
-    core: ClassVar[Core] = "scan"
+    core: ClassVar[Core] = "recurrence"
     summary: ClassVar[str] = "gated recurrent unit"
     paper: ClassVar[str] = "Cho et al. 2014"
 

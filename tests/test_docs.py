@@ -1,4 +1,4 @@
-"""docs/mixers.md is what `make mixers` writes: nothing in it was typed by hand."""
+"""The pages under docs/ that are generated are what their scripts write: nothing in them was typed by hand."""
 
 import json
 import runpy
@@ -18,3 +18,7 @@ def test_every_mixer_was_compared_with_something():
     made_of_others = {name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) > 1}
     assert {row["mixer"] for row in rows if "gradients" in row} >= set(MIXERS) - made_of_others
     assert all(row["outputs"] < 1e-5 and row.get("gradients", 0) < 1e-5 for row in rows)
+
+
+def test_the_page_on_speed_is_generated():
+    assert (DOCS / "speed.md").read_text() == runpy.run_path(str(DOCS / "speed.py"))["page"]()
