@@ -13,8 +13,8 @@ Norm = Literal["layer", "rms"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "rope", "alibi"]
 ON_SCORES: tuple[Positions, ...] = ("rope", "alibi")  # need scores of pairs of positions; the others work with every mixer
 Family = Literal["attention", "linear attention", "delta rule", "state space", "convolution", "recurrent", "mixed", "plugin"]
-# What the time of a mixer goes into: products and transforms are a library's kernels, a scan is a loop over time for which there
-# is a kernel on a GPU, a recurrence one for which there is none.
+# What the time of a mixer goes into: products and transforms are a library's kernels; a scan is a loop over time with a kernel
+# for a GPU, a recurrence one without.
 Core = Literal["matrix products", "triangular solve", "FFT", "scan", "recurrence", "unknown"]
 
 
