@@ -4,8 +4,10 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from recollect.catalogue import layer_size
-from recollect.spec import MIXERS
+from recollect.catalogue import layer_size, option_values
+from recollect.spec import MIXERS, ModelSpec, TrainSpec
+from recollect.spec.base import toml_value
+from recollect.spec.task import MqarSpec
 
 HERE = Path(__file__).parent
 LENGTH = 64
@@ -21,6 +23,42 @@ initialisation, and where it deviates from the official code.
 | mixer | family | paper | parameters, width {WIDTHS[0]} / {WIDTHS[1]} | state, width {WIDTHS[0]} / {WIDTHS[1]} | what it is |
 |---|---|---|---|---|---|
 """
+
+OPEN_HEAD = """
+## What the study leaves open
+
+Each question is an option with a default; what a run used is part of its identity and of its row. Where a default depends on
+the mixer, `recollect mixers NAME` says it.
+
+| question | option | values | default |
+|---|---|---|---|
+"""
+OPEN = [  # the question, and where its option is
+    ("how Mamba is initialised (Zoology overwrote it until January 2025)", "mamba.init"),
+    ("the same for Mamba2", "mamba2.init"),
+    ("what follows the mixer in a layer", "model.block"),
+    ("which parameters weight decay spares", "train.exempt"),
+    ("where attention's convolutions sit", "attention.conv_place"),
+    ("whether they look ahead", "attention.conv_padding"),
+    ("how many taps they have", "attention.conv_kernel"),
+    ("whether Based has positions", "model.positions"),
+    (
+        "what Based is at two layers: all linear attention (`based`), or convolution and linear attention (`based_hybrid`)",
+        "model.mixer",
+    ),
+    ("how many layers RWKV's initialisation believes in", "rwkv4.ratio_layers"),
+    ("RWKV's linear layers at the start", "rwkv4.init"),
+    ("how lags enter Hyena's filter", "hyena.filter"),
+    ("Hyena's linear layers at the start", "hyena.init"),
+    ("heads of DeltaNet", "delta_net.heads"),
+    ("whether DeltaNet rounds q, k, v", "delta_net.precision"),
+    ("state of Mamba2", "mamba2.state"),
+    ("inner width of S6 + MLP", "s6.expand"),
+    ("its norm", "model.norm"),
+    ("what fills the gaps between questions", "task.filler"),
+    ("dropout (Zoology: 0.1 for all but Mamba)", "model.dropout"),
+    ("the rate after the warmup", "train.decay"),
+]
 
 PEERS = """
 ## Against what other people wrote
@@ -45,6 +83,24 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def open_questions() -> str:
+    """The table of options, their values and defaults as the specifications have them."""
+    owners = {"model": ModelSpec, "train": TrainSpec, "task": MqarSpec, **MIXERS}
+    lines = []
+    for question, path in OPEN:
+        owner, option = path.split(".")
+        field = owners[owner].model_fields[option]
+        default = f"`{toml_value(field.default)}`" if not field.is_required() else _depends(option)
+        where = path if owner in ("model", "train", "task") else f"model.mixer.{option} of {owner}"
+        values = ", ".join(f"`{part}`" for part in option_values(field).split(", ") if part)
+        lines.append(f"| {question} | {where} | {values or 'a mixer'} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+def _depends(option: str) -> str:
+    return "must be named" if option == "mixer" else "the mixer's own"
+
+
 def peers() -> str:
     by_mixer = defaultdict(list)
     for row in json.loads((HERE / "deviations.json").read_text()):
@@ -65,7 +121,7 @@ def _number(row: dict, kind: str) -> str:
 
 
 def page() -> str:
-    return HEAD + table() + PEERS + peers()
+    return HEAD + table() + OPEN_HEAD + open_questions() + PEERS + peers()
 
 
 if __name__ == "__main__":

@@ -98,11 +98,11 @@ def _options(name: str, registry: Mapping[str, type[Spec]], what: str) -> Table:
     table = _table(f"option of {name}", "default", "values", "meaning")
     for option, field in registry[name].model_fields.items():
         if option not in ("name", "source"):
-            table.add_row(option, toml_value(field.default), _values(field), field.description or "")
+            table.add_row(option, toml_value(field.default), option_values(field), field.description or "")
     return table
 
 
-def _values(field: FieldInfo) -> str:
+def option_values(field: FieldInfo) -> str:
     """What may be written: the choices, or the kind of number and its bounds."""
     if get_origin(field.annotation) is Literal:
         return ", ".join(toml_value(choice) for choice in get_args(field.annotation))
