@@ -8,7 +8,7 @@ accumulated there. No operation reduces over P, so a member's numbers do not dep
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -101,13 +101,13 @@ class Population:
         self._clip_P = self._per_member(clips) if min(clips) < math.inf else None
         self._now = Now(len(self._padded), self.device)
         self._rows: Batch | None = None
-        self._work = self._worker()
+        self._recording = self._new_recording()
 
-    def _worker(self) -> Callable[[], None]:
-        """What does a step: on a GPU a recording of it, to be made anew whenever a tensor it uses is another one."""
+    def _new_recording(self) -> Replayed | None:
+        """Of a step on a GPU; to be made anew whenever a tensor that a step uses is another one."""
         # Code from outside may look at values or allocate on the side, which a recording does not survive.
         foreign = any(isinstance(block.mixer, ModuleStack) for block in self.model.layers)
-        return Replayed(self._one_step, self.device) if self.device.type == "cuda" and not foreign else self._one_step
+        return Replayed(self.device) if self.device.type == "cuda" and not foreign else None
 
     def _per_member(self, values: list[float]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=self.device)
@@ -127,7 +127,10 @@ class Population:
             self.model.noise.set(self._seeds_P, self.step)
         self._now.set(self._rates_SP[self.step], self.step, self.members[0].train)
         self._rows = batch if self._rows is None or self.device.type == "cpu" else _copied(batch, self._rows)
-        self._work()
+        if self._recording is None:
+            self._one_step()
+        else:
+            self._recording(self._one_step)
         self.step += 1
         self._steps_since_evaluation += 1
 
@@ -272,7 +275,7 @@ class Population:
         self._first = [tensors[f"first/{name}"] for name in names]
         self._second = [tensors[f"second/{name}"] for name in names]
         self._loss_sum_P, self._diverged_P = tensors["loss_sum"], tensors["diverged"]
-        self._work = self._worker()
+        self._recording = self._new_recording()
         self.step, self._steps_since_evaluation = state.step, state.steps_since_evaluation
 
     def keep(self, run_ids: Sequence[str]) -> None:

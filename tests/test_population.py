@@ -1,6 +1,8 @@
 """A population: a member's numbers do not depend on its company, and its state can be taken out, put back and thinned."""
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -221,3 +223,15 @@ def test_thinning_out_changes_no_number(make_run, make_population, mixer):
         advance(thinned, 2)
     assert_same_bits(member(whole, runs[4]), member(thinned, runs[4]))
     assert thinned.evaluate() == [whole.evaluate()[4]]
+
+
+def test_a_population_is_gone_when_nobody_holds_it(make_run, make_population):
+    """Without waiting for the garbage collector: after a lack of memory the next, smaller one needs what it held."""
+    population = advance(make_population([make_run(), make_run(seed=1)]), 2)
+    watched = weakref.ref(population)
+    gc.disable()
+    try:
+        del population
+        assert watched() is None
+    finally:
+        gc.enable()
