@@ -6,6 +6,7 @@ accumulated there. No operation reduces over P, so a member's numbers do not dep
 """
 
 import contextlib
+import dataclasses
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -126,10 +127,11 @@ class Population:
         if self.members[0].model.dropout:
             self.model.noise.set(self._seeds_P, self.step)
         self._now.set(self._rates_SP[self.step], self.step, self.members[0].train)
-        self._rows = batch if self._rows is None or self.device.type == "cpu" else _copied(batch, self._rows)
         if self._recording is None:
+            self._rows = batch
             self._one_step()
         else:
+            self._rows = _copied(batch, self._rows)
             self._recording(self._one_step)
         self.step += 1
         self._steps_since_evaluation += 1
@@ -286,9 +288,12 @@ class Population:
         self.restore(state)
 
 
-def _copied(batch: Batch, into: Batch) -> Batch:
-    """The rows of a step, in the tensors of the step before."""
-    for name in ("tokens_BL", "where_BK", "labels_BK", "scored_BK"):
+def _copied(batch: Batch, into: Batch | None) -> Batch:
+    """The rows of a step in tensors that stay; the first ones are copies, since a task may keep and give out its own."""
+    names = [field.name for field in dataclasses.fields(Batch)]
+    if into is None:
+        return Batch(**{name: getattr(batch, name).clone() for name in names})
+    for name in names:
         getattr(into, name).copy_(getattr(batch, name))
     return into
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from zoo import table
 
-from recollect.population import Population, PopulationState
+from recollect.population import Population, PopulationState, _copied
 from recollect.spec import MIXERS, RunSpec
 from recollect.tasks.base import IGNORE, Batch
 
@@ -235,3 +235,15 @@ def test_a_population_is_gone_when_nobody_holds_it(make_run, make_population):
         assert watched() is None
     finally:
         gc.enable()
+
+
+def test_rows_are_copied_where_they_stay(make_run, make_population):
+    """What a recorded step reads is overwritten by the next rows; a task's own rows never are."""
+    task = make_population([make_run()]).task
+    first, second = task.batch("train", 0), task.batch("train", 1)
+    before = first.tokens_BL.clone()
+    kept = _copied(first, None)
+    assert _copied(second, kept) is kept
+    assert torch.equal(kept.tokens_BL, second.tokens_BL)
+    assert torch.equal(kept.labels_BK, second.labels_BK)
+    assert torch.equal(first.tokens_BL, before)
