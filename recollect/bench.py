@@ -5,7 +5,6 @@ a large matrix product, and the bytes that must move at the rate of a copy. The 
 without: everything that is kept for the backward pass, weights, moments and gradients, once written and once read.
 """
 
-import platform
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -16,8 +15,7 @@ from typing import Any
 
 import torch
 
-import recollect
-from recollect import planner, tasks
+from recollect import checkpoint, planner, tasks
 from recollect.errors import SpecError
 from recollect.population import Population
 from recollect.spec import RunSpec
@@ -25,7 +23,6 @@ from recollect.spec.train import Precision
 
 TIMED_S = 0.6  # at least so long, and so many steps, are timed
 TIMED_STEPS = 5
-WARM_STEPS = 4  # the first compiles, the next ones record
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Shape:
     pairs: int
     batch: int
 
-    def run(self, mixer: Any, precision: Precision = "tf32") -> RunSpec:
+    def run(self, mixer: Any, precision: str = "tf32") -> RunSpec:
         task = {"name": "mqar", "length": self.length, "pairs": self.pairs, "train_rows": 4 * self.batch, "test_rows": 64}
         model = {"mixer": mixer, "width": self.width, "depth": 2, "block": "mixer+mlp"}
         train = {"batch": self.batch, "steps": 1_000, "precision": precision}
@@ -107,9 +104,7 @@ def shape_of(text: str) -> Shape:
 def examine(device: torch.device, precision: Precision) -> Report:
     """The device and what it can do at best."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    packages = ("torch", "triton", "numpy")
-    versions = {"recollect": recollect.__version__, "python": platform.python_version()}
-    versions |= {package: _version(package) for package in packages}
+    versions = checkpoint.versions() | {"triton": _version("triton"), "numpy": _version("numpy")}
     products = multiply_adds_per_s(device, precision)
     return Report(name, copy_bytes_per_s(device), products, versions, datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -152,22 +147,22 @@ def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float,
     members = [run.model_copy(update={"seed": seed}) for seed in range(size)]
     task = tasks.build(run.task, run.data_seed, run.train.batch, device)
     task.batch("train", 0)
-    _wait(device)
+    planner.wait(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
     start = time.perf_counter()
     population = Population(members, task, device)
     population.train_step(task.batch("train", 0))
-    _wait(device)
+    planner.wait(device)
     first_s = time.perf_counter() - start
-    for _ in range(WARM_STEPS if device.type == "cuda" else 1):
+    for _ in range(planner.warm_steps(device)):
         population.train_step(task.batch("train", population.step))
-    _wait(device)
+    planner.wait(device)
     start, steps = time.perf_counter(), 0
     while steps < TIMED_STEPS or (elapsed := time.perf_counter() - start) < TIMED_S:
         population.train_step(task.batch("train", population.step))
-        _wait(device)
+        planner.wait(device)
         steps += 1
         elapsed = time.perf_counter() - start
     memory = (torch.cuda.max_memory_allocated(device) - before) // size if device.type == "cuda" else 0
@@ -195,10 +190,10 @@ def multiply_adds_per_s(device: torch.device, precision: Precision) -> float:
 def _median_seconds(work: Any, device: torch.device) -> float:
     times = []
     for _ in range(8):
-        _wait(device)
+        planner.wait(device)
         start = time.perf_counter()
         work()
-        _wait(device)
+        planner.wait(device)
         times.append(time.perf_counter() - start)
     return statistics.median(times[2:])
 
@@ -215,8 +210,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -188,7 +188,7 @@ def bench(
 
     shapes, target = [shape_of(text) for text in shape], choose_device(device)
     stored = Report.from_table(_read_json(against)) if against else None
-    runs = [(entry.run(name, precision), entry.name) for name in mixer or MIXERS for entry in shapes]  # type: ignore[arg-type]
+    runs = [(entry.run(name, precision), entry.name) for name in mixer or MIXERS for entry in shapes]
     report = examine(target, runs[0][0].train.precision)
     for run, name in runs:
         report.speeds.append(measure(run, name, population or None, report, target))

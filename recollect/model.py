@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from recollect import mixers
 from recollect.channel import MLP, ChannelMix
 from recollect.nn import Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, normal
-from recollect.ops.head_loss import head_loss
+from recollect.ops.head_loss import head_loss, head_verdict
 from recollect.ops.rotary import rotate
 from recollect.spec import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
@@ -135,10 +135,15 @@ class Model(nn.Module):
         _, normed_PBKD = self.norm.add(x_PBKD, branch_PBKD)
         return normed_PBKD.flatten(1, 2)
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Each member's summed cross-entropy over its labels, (P,); which are right, (P, B * K), unless it trains."""
+    def loss(self, batch: Batch) -> Tensor:
+        """Each member's summed cross-entropy over its labels, (P,), to train by."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
-        loss_PM, right_PM = head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE)
+        return head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE).sum(1)
+
+    def verdict(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss, (P,), and which labels are right, (P, B * K), to judge by."""
+        x_PMD = self.read(batch.tokens_BL, batch.where_BK)
+        loss_PM, right_PM = head_verdict(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE)
         return loss_PM.sum(1), right_PM
 
     def parameters_per_member(self) -> int:

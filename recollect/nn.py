@@ -22,6 +22,10 @@ from recollect.ops.short_conv import short_conv
 Init = Callable[[tuple[int, ...], Generator], Tensor]
 
 
+def zeros(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    return torch.zeros(shape)
+
+
 def normal(std: float) -> Init:
     return lambda shape, generator: torch.randn(shape, generator=generator) * std
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from recollect.errors import SpecError
+from recollect.graph import WARM_CALLS
 from recollect.mixers.foreign import FOREIGN
 from recollect.model import Model
 from recollect.nn import initialise
@@ -123,16 +124,16 @@ def free_memory(device: torch.device) -> int:
 
 
 def seconds_per_step(members: Sequence[RunSpec], task: Task, device: torch.device, repeats: int = 2) -> float:
-    """One optimiser step of these members together, measured after a first one that warms up."""
+    """One optimiser step of these members together, measured after those that warm up and record."""
     population = Population(members, task, device)
-    start = 0.0
-    for repeat in range(1 + repeats):
-        if repeat == 1:
-            _wait(device)
+    start, warm = 0.0, warm_steps(device)
+    for repeat in range(warm + repeats):
+        if repeat == warm:
+            wait(device)
             start = time.perf_counter()
         population.step = 0  # the first step again: its data and its rate are there in the shortest run
         population.train_step(task.batch("train", 0))
-    _wait(device)
+    wait(device)
     return (time.perf_counter() - start) / repeats
 
 
@@ -162,6 +163,12 @@ def _doubling(limit: int) -> Iterator[int]:
     yield max(1, limit)
 
 
-def _wait(device: torch.device) -> None:
+def warm_steps(device: torch.device) -> int:
+    """Steps before a step takes as long as all later ones: on a GPU the one that records comes last."""
+    return WARM_CALLS + 1 if device.type == "cuda" else 1
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all it was asked for."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

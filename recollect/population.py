@@ -141,7 +141,7 @@ class Population:
         batch = self._rows
         assert batch is not None
         with self._products():
-            loss_P, _ = self.model.loss(self._aligned(batch))
+            loss_P = self.model.loss(self._aligned(batch))
         loss_P = loss_P / (batch.labels_BK != IGNORE).sum().clamp(min=1)
         # The sum, not the mean: each member gets exactly the gradient of its own loss.
         loss_P.sum().backward()
@@ -227,8 +227,7 @@ class Population:
         for piece in range(self.task.pieces(split)):
             batch = self.task.batch(split, piece)
             with self._products():
-                loss_P, right_PM = self.model.loss(self._aligned(batch))
-            assert right_PM is not None  # no gradient is recorded here
+                loss_P, right_PM = self.model.verdict(self._aligned(batch))
             right_PBK = right_PM[:, : batch.labels_BK.numel()].view(population, *batch.labels_BK.shape)
             total[0] += loss_P
             total[1] += (batch.labels_BK != IGNORE).sum()

@@ -152,7 +152,7 @@ def test_the_loss_depends_on_tokens_up_to_the_last_label():
     labels_BK = torch.tensor([[1, 2], [3, IGNORE]])
 
     def loss(tokens: Tensor) -> Tensor:
-        return model.loss(Batch(tokens, where_BK, labels_BK, labels_BK != IGNORE))[0]
+        return model.loss(Batch(tokens, where_BK, labels_BK, labels_BK != IGNORE))
 
     later, earlier = tokens_BL.clone(), tokens_BL.clone()
     later[0, 7:], later[1, 3:] = 0, 0

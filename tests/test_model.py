@@ -126,7 +126,7 @@ def test_loss_and_gradients_are_those_of_the_plain_model_read_at_full_length(tab
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     batch = some_batch()
-    loss_P, _ = model.loss(batch)
+    loss_P = model.loss(batch)
     loss_P.sum().backward()
     labels_BL = torch.full((B, L), IGNORE).scatter_(1, batch.where_BK, batch.labels_BK)
     for p in range(P):
@@ -144,7 +144,7 @@ def test_loss_and_gradients_are_those_of_the_plain_model_read_at_full_length(tab
 def test_a_slot_without_label_adds_nothing():
     model, batch = model_of({"mixer": "attention", "width": 8}), some_batch()
     emptied = Batch(batch.tokens_BL, batch.where_BK, torch.full_like(batch.labels_BK, IGNORE), batch.scored_BK)
-    assert model.loss(emptied)[0].tolist() == [0.0, 0.0]
+    assert model.loss(emptied).tolist() == [0.0, 0.0]
 
 
 # ---- positions ----
@@ -256,7 +256,7 @@ def test_the_first_loss_is_that_of_a_guess(table):
     model = model_of(table, vocabulary=8192, length=64)
     batch = some_batch(labels=4, rows=512, length=64, vocabulary=8192)  # fewer would scatter by more than is allowed below
     with torch.no_grad():
-        loss_P = model.loss(batch)[0] / (batch.labels_BK != IGNORE).sum()
+        loss_P = model.loss(batch) / (batch.labels_BK != IGNORE).sum()
     # Logits of standard deviation 0.02 * sqrt(64) add half their variance to the loss.
     assert loss_P.tolist() == pytest.approx([math.log(8192) + 0.16**2 / 2] * P, abs=0.02)
 
@@ -264,7 +264,7 @@ def test_the_first_loss_is_that_of_a_guess(table):
 @pytest.mark.parametrize("table", VARIANTS, ids=[str(table) for table in VARIANTS])
 def test_every_parameter_of_every_member_learns(table):
     model = model_of({"width": 8, **table})
-    model.loss(some_batch(rows=8))[0].sum().backward()
+    model.loss(some_batch(rows=8)).sum().backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad.flatten(1).abs().amax(1) > 0).all(), name
         assert parameter.grad.isfinite().all(), name

@@ -82,7 +82,7 @@ def test_a_run_that_explodes_is_marked_and_not_noticed(make_run, make_population
     first_bad = 0
     for step in range(12):
         batch = beside.task.batch("train", step)
-        losses = beside.model.loss(beside._aligned(batch))[0]
+        losses = beside.model.loss(beside._aligned(batch))
         if not first_bad and not losses[1].isfinite():
             first_bad = step + 1
         beside.train_step(batch)
@@ -109,7 +109,7 @@ def test_rows_that_fill_up_a_batch_change_nothing(make_run, make_population, thr
     assert (batch.rows, filled.rows) == (21, 32 * threads)
     assert (filled.labels_BK[21:] == IGNORE).all()
     assert not filled.scored_BK[21:].any()
-    torch.testing.assert_close(population.model.loss(filled)[0], population.model.loss(batch)[0])
+    torch.testing.assert_close(population.model.loss(filled), population.model.loss(batch))
 
 
 # ---- evaluation ----
@@ -167,7 +167,7 @@ def test_the_training_loss_is_the_mean_since_the_last_evaluation(make_run, make_
         losses = []
         for _ in range(3):
             batch = population.task.batch("train", population.step)
-            losses.append(population.model.loss(batch)[0].detach() / batch.labels_BK.numel())
+            losses.append(population.model.loss(batch).detach() / batch.labels_BK.numel())
             population.train_step(batch)
         expected = torch.stack(losses).mean(0).tolist()
         assert [found.train_loss for found in population.evaluate()] == pytest.approx(expected, rel=1e-5)

@@ -24,6 +24,7 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Dropout, Kind, Linear, ShortConv, normal
+from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.rotary import rotate
 from recollect.ops.softmax_attention import alibi, attention_weights, distances, fused_attention
 from recollect.spec.mixers.attention import AttentionSpec
@@ -82,7 +83,7 @@ class Attention(Mixer):
         return {"k": nothing_PBTD, "v": nothing_PBTD, **pasts}
 
     def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
-        state = dict(state)
+        state, heads = dict(state), self.spec.heads
 
         def convolve(branch: str, x_PBD: Tensor) -> Tensor:
             y_PBD, state[f"conv {branch}"] = self._conv(branch).step(x_PBD, state[f"conv {branch}"])
@@ -91,8 +92,8 @@ class Attention(Mixer):
         branches = dict(zip(BRANCHES, self._project(x_PBD, convolve), strict=True))
         for branch in "kv":
             state[branch] = torch.cat((state[branch], branches[branch][:, :, None]), dim=2)[:, :, -self.reach :]
-        weights_PBHLT = self._weights(self._split(branches["q"][:, :, None]), self._split(state["k"]))
-        return self._merge(weights_PBHLT @ self._split(state["v"]))[:, :, 0], state
+        weights_PBHLT = self._weights(split_heads(branches["q"][:, :, None], heads), split_heads(state["k"], heads))
+        return self._merge(weights_PBHLT @ split_heads(state["v"], heads))[:, :, 0], state
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         """The softmax weights, without dropout, on the values after their convolution."""
@@ -124,13 +125,10 @@ class Attention(Mixer):
         return [convolved(branch, part) for branch, part in zip(BRANCHES, self.qkv(x).chunk(3, dim=-1), strict=True)]
 
     def _heads_of(self, x_PBLD: Tensor) -> list[Tensor]:
-        return [self._split(part) for part in self._project(x_PBLD, lambda branch, x: self._conv(branch)(x))]
-
-    def _split(self, x_PBLD: Tensor) -> Tensor:
-        return x_PBLD.unflatten(-1, (self.spec.heads, -1)).transpose(2, 3)
+        return [split_heads(part, self.spec.heads) for part in self._project(x_PBLD, lambda branch, x: self._conv(branch)(x))]
 
     def _merge(self, y_PBHLD: Tensor) -> Tensor:
-        return self.out(y_PBHLD.transpose(2, 3).flatten(-2))
+        return self.out(merge_heads(y_PBHLD))
 
     def _turn(self, x_PBHLD: Tensor, start: int = 0) -> Tensor:
         if self.site.positions != "rope":

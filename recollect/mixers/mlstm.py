@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, ShortConv, normal
+from recollect.nn import Init, Kind, Linear, ShortConv, normal, zeros
 from recollect.spec.mixers.recurrent import MLSTMSpec
 
 EPS, NORM_EPS = 1e-6, 1e-5
@@ -48,7 +48,7 @@ class MLSTM(Mixer):
             nn.Parameter(torch.empty(population, inner // block, block, block)) for _ in range(3)
         )
         self.gates = Linear(
-            population, 3 * inner, 2 * spec.heads, init=_zeros, bias_init=_gate_bias(spec.heads), bias_kind="dynamics"
+            population, 3 * inner, 2 * spec.heads, init=zeros, bias_init=_gate_bias(spec.heads), bias_kind="dynamics"
         )
         self.scale_PE = nn.Parameter(torch.empty(population, inner))
         self.skip_PE = nn.Parameter(torch.empty(population, inner))
@@ -144,10 +144,6 @@ def _weights(scores_PBHLL: Tensor, i_PBHL: Tensor, f_PBHL: Tensor) -> Tensor:
 def _divisor(total: Tensor, m: Tensor) -> Tensor:
     """What the scaled read is divided by: at least exp(-m), which is 1 before scaling."""
     return torch.maximum(total.abs(), torch.exp(-m)) + EPS
-
-
-def _zeros(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return torch.zeros(shape)
 
 
 def _gate_bias(heads: int) -> Init:

@@ -24,7 +24,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, fan_in_uniform, token_shift
+from recollect.nn import Init, Kind, Linear, fan_in_uniform, token_shift, zeros
 from recollect.ops.wkv import wkv, wkv_step
 from recollect.spec.mixers.recurrent import RWKV4Spec
 
@@ -44,7 +44,7 @@ class RWKV4(Mixer):
         self.mix_value_PD = nn.Parameter(torch.empty(shape))
         self.mix_receptance_PD = nn.Parameter(torch.empty(shape))
         default = fan_in_uniform(site.width)
-        rest, value = (_zeros, _orthogonal) if spec.init == "official" else (default, default)
+        rest, value = (zeros, _orthogonal) if spec.init == "official" else (default, default)
         self.key, self.receptance, self.out = (self._linear(rest) for _ in range(3))
         self.value = self._linear(value)
 
@@ -108,10 +108,6 @@ class RWKV4(Mixer):
     def operations_per_token(self) -> int:
         width = self.site.width
         return 4 * width**2 + 8 * width  # beside the products: three mixes, two sums of two terms, the gate
-
-
-def _zeros(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    return torch.zeros(shape)
 
 
 def _orthogonal(shape: tuple[int, ...], generator: Generator) -> Tensor:

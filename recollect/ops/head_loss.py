@@ -10,23 +10,28 @@ from torch import Tensor
 from recollect.ops.kernels import use_kernel
 
 
-def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor | None]:
-    """Cross-entropy loss_PM of x @ table^T (0 where the label is `ignore`), and right_PM: the label is the highest score.
-
-    Of equal scores the first counts. While a gradient is recorded right_PM is None: training does not ask, and on a CPU it
-    costs a tenth of the loss.
-    """
+def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
+    """Cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`; differentiable in x and the table."""
     if use_kernel(x_PMD, table_PVD):
         from recollect.ops import head_loss_triton
 
         return head_loss_triton.head_loss(x_PMD, table_PVD, labels_M, ignore)
-    return loss_of_scores(torch.bmm(x_PMD, table_PVD.transpose(1, 2)), labels_M, ignore)
+    return _loss(torch.bmm(x_PMD, table_PVD.transpose(1, 2)), labels_M, ignore)
 
 
-def loss_of_scores(scores_PMV: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor | None]:
-    """The same from scores that are there already."""
+@torch.no_grad()
+def head_verdict(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor]:
+    """The loss once more, and right_PM: the label has the highest score; of equal scores the first counts."""
+    if use_kernel(x_PMD, table_PVD):
+        from recollect.ops import head_loss_triton
+
+        return head_loss_triton.head_verdict(x_PMD, table_PVD, labels_M, ignore)
+    scores_PMV = torch.bmm(x_PMD, table_PVD.transpose(1, 2))
+    return _loss(scores_PMV, labels_M, ignore), scores_PMV.argmax(-1) == labels_M
+
+
+def _loss(scores_PMV: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
     population, labels, _ = scores_PMV.shape
     labels_PM = labels_M.expand(population, labels)
     loss = F.cross_entropy(scores_PMV.flatten(0, 1), labels_PM.flatten(), ignore_index=ignore, reduction="none")
-    right_PM = None if scores_PMV.requires_grad else scores_PMV.argmax(-1) == labels_M
-    return loss.view(population, labels), right_PM
+    return loss.view(population, labels)

@@ -26,10 +26,13 @@ LONGEST_BLOCK = 16384
 SCORES_PER_WARP = 1024
 
 
-def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor | None]:
+def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
     """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`, and so is its gradient then."""
-    if torch.is_grad_enabled() and (x_PMD.requires_grad or table_PVD.requires_grad):
-        return _HeadLoss.apply(x_PMD, table_PVD, labels_M, ignore), None
+    return _HeadLoss.apply(x_PMD, table_PVD, labels_M, ignore)
+
+
+def head_verdict(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor]:
+    """See head_loss.head_verdict."""
     scores_PMV = _scores(x_PMD, table_PVD)
     right_PM = torch.empty(scores_PMV.shape[:2], dtype=torch.uint8, device=x_PMD.device)
     loss_PM = _over_rows(scores_PMV, labels_M, ignore, right_PM)

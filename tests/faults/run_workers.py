@@ -148,7 +148,7 @@ def poison(acknowledge: Acknowledge, folder: Path, what: str, value: float, at: 
         if hit and what == "loss":
             loss = self.model.loss
             factor_P = torch.ones(len(self._padded)).index_fill(0, torch.tensor(hit), value)
-            self.model.loss = lambda batch: (loss(batch)[0] * factor_P, None)  # type: ignore[method-assign, assignment]
+            self.model.loss = lambda batch: loss(batch) * factor_P  # type: ignore[method-assign]
         handle = weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor(hit), value)) if hit else None
         if handle is not None and what != "gradient":
             handle.remove()

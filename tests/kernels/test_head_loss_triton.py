@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from recollect.ops.head_loss import head_loss as plain
+from recollect.ops.head_loss import head_verdict as plain_verdict
 
 kernel = pytest.importorskip("recollect.ops.head_loss_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -52,8 +53,7 @@ def parts(shape: tuple[int, int, int, int], dtype: torch.dtype = torch.float32) 
 
 def trained(function, x: Tensor, table: Tensor, labels: Tensor, g: Tensor) -> list[Tensor]:
     x, table = x.detach().requires_grad_(), table.detach().requires_grad_()
-    loss, right = function(x, table, labels, IGNORE)
-    assert right is None
+    loss = function(x, table, labels, IGNORE)
     return [loss.detach(), *torch.autograd.grad(loss, (x, table), g.to(loss.dtype))]
 
 
@@ -76,7 +76,9 @@ def test_rows_longer_than_a_block(short_blocks):
     wanted = trained(plain, x.double(), table.double(), labels, g.double())
     for one, other in zip(trained(kernel.head_loss, x, table, labels, g), wanted, strict=True):
         assert_near(one, other, 2e-6)
-    assert torch.equal(kernel.head_loss(x, table, labels, IGNORE)[1], plain(x.double(), table.double(), labels, IGNORE)[1])
+    assert torch.equal(
+        kernel.head_verdict(x, table, labels, IGNORE)[1], plain_verdict(x.double(), table.double(), labels, IGNORE)[1]
+    )
 
 
 @pytest.mark.parametrize("shape", cases(), ids=str)
@@ -84,10 +86,10 @@ def test_evaluation_counts_the_highest_score(shape):
     x, table, labels, _ = parts(shape)
     scores = torch.bmm(x, table.transpose(1, 2))
     labels[:2] = scores[0, :2].argmax(-1)  # some are right
-    loss, right = kernel.head_loss(x, table, labels, IGNORE)
+    loss, right = kernel.head_verdict(x, table, labels, IGNORE)
     assert right.dtype == torch.bool
     assert torch.equal(right, scores.argmax(-1) == labels)
-    assert_near(loss, plain(x.double(), table.double(), labels, IGNORE)[0], 2e-6)
+    assert_near(loss, plain(x.double(), table.double(), labels, IGNORE), 2e-6)
 
 
 @pytest.mark.parametrize("block", [16, 1024])
@@ -96,7 +98,7 @@ def test_of_equal_scores_the_first_counts(monkeypatch, block):
     x = torch.ones(1, 50, 1, device=DEVICE)
     table = torch.zeros(1, 50, 1, device=DEVICE)
     table[0, [7, 9, 40], 0] = 2.0
-    right = kernel.head_loss(x, table, torch.arange(50, device=DEVICE), IGNORE)[1]
+    right = kernel.head_verdict(x, table, torch.arange(50, device=DEVICE), IGNORE)[1]
     assert right.nonzero().tolist() == [[0, 7]]
 
 
@@ -111,7 +113,7 @@ def test_scores_that_are_not_numbers(monkeypatch, block):
     scores_PMV[0, 3] = float("-inf")
     table, labels = torch.eye(40, device=DEVICE)[None], torch.tensor([25, 30, 30, 0], device=DEVICE)
     monkeypatch.setattr(kernel, "_scores", lambda x, table: x.clone())  # a product would spread what is not a number
-    loss, right = kernel.head_loss(scores_PMV, table, labels, IGNORE)
+    loss, right = kernel.head_verdict(scores_PMV, table, labels, IGNORE)
     assert torch.equal(right, scores_PMV.argmax(-1) == labels)
     wanted = torch.nn.functional.cross_entropy(scores_PMV[0], labels, reduction="none")
     torch.testing.assert_close(loss[0], wanted, equal_nan=True, rtol=1e-6, atol=1e-6)
@@ -162,7 +164,7 @@ def test_a_table_more_precise_than_its_input_has_a_gradient_as_precise():
 def test_two_backward_passes_give_the_same():
     x, table, labels, g = parts((2, 5, 7, 17))
     x.requires_grad_()
-    loss, _ = kernel.head_loss(x, table, labels, IGNORE)
+    loss = kernel.head_loss(x, table, labels, IGNORE)
     (once,) = torch.autograd.grad(loss, x, g, retain_graph=True)
     (twice,) = torch.autograd.grad(loss, x, g)
     assert torch.equal(once, twice)
