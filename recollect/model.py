@@ -1,8 +1,9 @@
 """The model around any mixer: embedding + positions + pre-norm blocks + tied head, for P members at once.
 
 Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary.
-Only labelled positions are read: after the last mixer nothing looks at other positions, so the last MLP, the last norm and the
-head (about 80 % of a small model) work on K positions instead of L. The loss is the same.
+Only labelled positions are read: after the last mixer nothing looks at other positions, so what that mixer does for its output
+(`Mixer.at`), the last MLP, the last norm and the head (about 80 % of a small model) work on K positions instead of L. The loss
+is the same.
 """
 
 import math
@@ -14,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from recollect import mixers
 from recollect.channel import MLP, ChannelMix
-from recollect.nn import Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, normal
+from recollect.nn import Branch, Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, at_positions, normal
 from recollect.ops.head_loss import head_loss, head_verdict
 from recollect.ops.rotary import rotate
 from recollect.spec import ModelSpec
@@ -40,27 +41,37 @@ class Block(nn.Module):
         self.norm_mixer = norm(population, width)
         self.mixer = mixers.build(mixer, site)
         self.norm_channel = None if spec.block == "mixer" else norm(population, width)
-        self.channel: nn.Module | None = None
+        self.channel: MLP | ChannelMix | None = None
         if spec.block == "mixer+mlp":
             self.channel = MLP(population, width, hidden, site.depth)
         elif spec.block == "mixer+channel-mix":
             self.channel = ChannelMix(population, width, hidden, site.layer, site.depth)
         self.local = not isinstance(self.channel, ChannelMix)
 
-    def mix(self, x_PBLD: Tensor, branch_PBLD: Tensor | None) -> tuple[Tensor, Tensor]:
+    def mix(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Branch]:
         """The first half, of x + branch: that sum, and the branch to add to it next."""
-        if branch_PBLD is None:
+        x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
+        return x_PBLD, Branch(self.mixer(seen_PBLD))
+
+    def mix_at(self, x_PBLD: Tensor, branch: Branch | None, where_BK: Tensor) -> tuple[Tensor, Branch]:
+        """The same at K positions of each row."""
+        x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
+        return at_positions(x_PBLD, where_BK), Branch(self.mixer.at(seen_PBLD, where_BK))
+
+    def _seen(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
+        """x + branch, and what the mixer sees of it."""
+        if branch is None:
             normed_PBLD = self.norm_mixer(x_PBLD)
         else:
-            x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch_PBLD)
-        return x_PBLD, self.mixer(rotate(normed_PBLD) if self.rotated else normed_PBLD)
+            x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch)
+        return x_PBLD, rotate(normed_PBLD) if self.rotated else normed_PBLD
 
-    def transform(self, x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+    def transform(self, x: Tensor, branch: Branch) -> tuple[Tensor, Branch]:
         """The second half, likewise; if it is `local` it treats every position alone."""
         if self.norm_channel is None:
             return x, branch
         x, normed = self.norm_channel.add(x, branch)
-        return x, normed if self.channel is None else self.channel(normed)
+        return x, Branch(normed) if self.channel is None else self.channel.branch(normed)
 
 
 class LearnedPositions(Layer):
@@ -121,18 +132,16 @@ class Model(nn.Module):
         if self.positions is not None:
             x = x + self.positions(tokens_BL.shape[1])
         x = self.dropout(x)
-        branch: Tensor | None = None
+        branch: Branch | None = None
         *early, last = self.layers
         for block in early:
             x, branch = block.transform(*block.mix(x, branch))
-        x, branch = last.mix(x, branch)
-        if not last.local:
-            x, branch = last.transform(x, branch)
-        index = where_BK[None, :, :, None].expand(self.population, -1, -1, x.shape[-1])
-        x_PBKD, branch_PBKD = x.gather(2, index), branch.gather(2, index)
         if last.local:
-            x_PBKD, branch_PBKD = last.transform(x_PBKD, branch_PBKD)
-        _, normed_PBKD = self.norm.add(x_PBKD, branch_PBKD)
+            x_PBKD, branch = last.transform(*last.mix_at(x, branch, where_BK))
+        else:
+            x, (value, shift_PD) = last.transform(*last.mix(x, branch))
+            x_PBKD, branch = at_positions(x, where_BK), Branch(at_positions(value, where_BK), shift_PD)
+        _, normed_PBKD = self.norm.add(x_PBKD, branch)
         return normed_PBKD.flatten(1, 2)
 
     def loss(self, batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ With P = 1 these are the plain layers. No operation reduces over P, so a member 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -95,6 +95,13 @@ def initialise(model: nn.Module, seeds: list[int]) -> None:
                 own[name].copy_(torch.stack(members))
 
 
+class Branch(NamedTuple):
+    """What half a block adds to its input: value + shift[p]. A product leaves its bias to the kernel that reads it next."""
+
+    value: Tensor  # (P, ..., D)
+    shift_PD: Tensor | None = None
+
+
 class Linear(Layer):
     """x @ weight[p] + bias[p]."""
 
@@ -125,6 +132,16 @@ class Linear(Layer):
     def forward(self, x: Tensor) -> Tensor:
         flat_PMO = self.product(x) if self.bias is None else torch.baddbmm(self.bias[:, None], self._flat(x), self.weight)
         return flat_PMO.view(*x.shape[:-1], self.weight.shape[2])
+
+    def columns(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Only the outputs from `first` up to `last`."""
+        population, inputs, _ = self.weight.shape
+        flat_PMI, weight_PIO = x.reshape(population, -1, inputs), self.weight[:, :, first:last]
+        if self.bias is None:
+            flat_PMO = torch.bmm(flat_PMI, weight_PIO)
+        else:
+            flat_PMO = torch.baddbmm(self.bias[:, None, first:last], flat_PMI, weight_PIO)
+        return flat_PMO.view(*x.shape[:-1], last - first)
 
     def product(self, x: Tensor) -> Tensor:
         """x @ weight[p] without the bias, all axes in between as one: (P, M, outputs)."""
@@ -174,9 +191,9 @@ class Norm(Layer):
     def forward(self, x: Tensor) -> Tensor:
         return norm(x, self.weight, self.bias, self.eps, self.kind)
 
-    def add(self, x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+    def add(self, x: Tensor, branch: Branch) -> tuple[Tensor, Tensor]:
         """x + branch, and the norm of it."""
-        return add_norm(x, branch, self.weight, self.bias, self.eps, self.kind)
+        return add_norm(x, branch.value, branch.shift_PD, self.weight, self.bias, self.eps, self.kind)
 
 
 class LayerNorm(Norm):
@@ -265,6 +282,12 @@ class Dropout(nn.Module):
 def token_shift(x_PBLD: Tensor) -> Tensor:
     """Every position gets what stood before it; the first one zeros."""
     return F.pad(x_PBLD, (0, 0, 1, 0))[:, :, :-1]
+
+
+def at_positions(x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+    """K positions of each row, the same for all members: x_PBKD."""
+    population, *_, width = x_PBLD.shape
+    return x_PBLD.gather(2, where_BK[None, :, :, None].expand(population, -1, -1, width))
 
 
 def along_first(values_P: Tensor, like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from zoo import CASES, LENGTH, SINGLE, WIDTH, Case, fitting, inputs, spread
 
 from recollect.mixers import BUILT_IN, Mixer
+from recollect.nn import at_positions
 from recollect.spec import MIXERS
 
 DOUBLE, SINGLE_PRECISION = torch.float64, torch.float32
@@ -113,6 +114,28 @@ def test_gradients_are_those_of_the_step_by_step_form(case):
         # A parameter without effect (a bias on all keys of a softmax) has a gradient of rounding errors alone.
         scale = max(float(other.abs().max()), 1e-6 * largest)
         assert float((one - other).abs().max()) < 1e-9 * scale, name
+
+
+@every_function
+def test_some_positions_are_those_of_the_whole_output(case):
+    """What the last layer of a model is asked for, with its gradients: positions in any order, one of them twice."""
+    mixer = spread(case.build(dtype=DOUBLE))
+    x_PBLD = inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE).requires_grad_()
+    where_BK = torch.tensor([[0, 20, 5, 36, 5], [36, 1, 2, 17, 2]])
+    weights = inputs(3, 2, 5, WIDTH, dtype=DOUBLE, seed=2)
+    tensors = [x_PBLD, *mixer.parameters()]
+    wanted_PBKD, found_PBKD = at_positions(mixer(x_PBLD), where_BK), mixer.at(x_PBLD, where_BK)
+    # A bf16 digit may fall either way after another order of sums.
+    tolerance = 2**-8 if case.options.get("precision") == "bf16" else 1e-10
+    assert deviation(found_PBKD, wanted_PBKD) < tolerance
+    wanted = torch.autograd.grad((wanted_PBKD * weights).sum(), tensors, allow_unused=True)
+    found = torch.autograd.grad((found_PBKD * weights).sum(), tensors, allow_unused=True)
+    largest = max(float(gradient.abs().max()) for gradient in wanted if gradient is not None)
+    for name, one, other in zip(["input", *dict(mixer.named_parameters())], found, wanted, strict=True):
+        assert (one is None) == (other is None), name
+        if one is not None and other is not None:
+            scale = max(float(other.abs().max()), 1e-6 * largest)
+            assert float((one - other).abs().max()) < max(tolerance, 1e-9) * scale, name
 
 
 @every_function

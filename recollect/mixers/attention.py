@@ -23,10 +23,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Dropout, Kind, Linear, ShortConv, normal
+from recollect.nn import Dropout, Kind, Linear, ShortConv, at_positions, normal
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.rotary import rotate
-from recollect.ops.softmax_attention import alibi, attention_weights, distances, fused_attention
+from recollect.ops.softmax_attention import alibi, attention_at, attention_weights, distances, fused_attention
 from recollect.spec.mixers.attention import AttentionSpec
 
 BRANCHES = "qkv"
@@ -70,10 +70,29 @@ class Attention(Mixer):
         if self.dropout is None and self.relative_PHL is None:
             length = x_PBLD.shape[2]
             plain = self.reach >= length and self.site.positions != "alibi"
-            bias = None if plain else self._bias(length, length, x_PBLD)
+            bias = None if plain else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
             return self._merge(fused_attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias))
         weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
         return self._merge((weights_PBHLL if self.dropout is None else self.dropout(weights_PBHLL)) @ v_PBHLD)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the queries that are asked for; K of them."""
+        if self.dropout is not None:  # its mask belongs to the whole matrix of weights
+            return super().at(x_PBLD, where_BK)
+        width, heads = self.site.width, self.spec.heads
+        if self.qkv is None or self.convs or self.site.positions == "rope":  # a query depends on more than its own position
+            q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
+            q_PBHKD = split_heads(at_positions(merge_heads(self._turn(q_PBHLD)), where_BK), heads)
+            k_PBHLD = self._turn(k_PBHLD)
+        else:
+            q_PBHKD = split_heads(self.qkv.columns(at_positions(x_PBLD, where_BK), 0, width), heads)
+            keys_values = self.qkv.columns(x_PBLD, width, 3 * width)
+            k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values.chunk(2, dim=-1))
+        plain = self.reach >= x_PBLD.shape[2] and self.site.positions not in ("alibi", "relative")
+        bias = (
+            None if plain else self._bias(where_BK[:, :, None] - torch.arange(x_PBLD.shape[2], device=where_BK.device), x_PBLD)
+        )
+        return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias))
 
     def start(self, batch: int) -> State:
         if not self.causal:
@@ -139,15 +158,15 @@ class Attention(Mixer):
     def _weights(self, q_PBHLD: Tensor, k_PBHTD: Tensor) -> Tensor:
         """a_ij of the last L of T positions. T may start anywhere in the sequence: only distances count."""
         queries, keys = q_PBHLD.shape[-2], k_PBHTD.shape[-2]
-        return attention_weights(self._turn(q_PBHLD, keys - queries), self._turn(k_PBHTD), self._bias(queries, keys, q_PBHLD))
+        bias_PHLT = self._bias(distances(queries, keys, q_PBHLD.device), q_PBHLD)
+        return attention_weights(self._turn(q_PBHLD, keys - queries), self._turn(k_PBHTD), bias_PHLT[:, None])
 
-    def _bias(self, queries: int, keys: int, like: Tensor) -> Tensor:
-        """r_ij, -inf in the future and beyond the reach, (P or 1, H or 1, L, T)."""
-        distance_LT = distances(queries, keys, like.device)
+    def _bias(self, distance: Tensor, like: Tensor) -> Tensor:
+        """r_ij of a table of distances i - j, -inf in the future and beyond the reach: (P or 1, H or 1, *its shape)."""
         if self.relative_PHL is not None:
-            bias_PHLT = self.relative_PHL[:, :, distance_LT.clamp(0, self.reach - 1)]
+            bias_PH = self.relative_PHL[:, :, distance.clamp(0, self.reach - 1)]
         elif self.site.positions == "alibi":
-            bias_PHLT = alibi(distance_LT, self.spec.heads, like.dtype)
+            bias_PH = alibi(distance, self.spec.heads, like.dtype)
         else:
-            bias_PHLT = like.new_zeros(1, 1, queries, keys)
-        return bias_PHLT.masked_fill((distance_LT < 0) | (distance_LT >= self.reach), -math.inf)
+            bias_PH = like.new_zeros(1, 1, *distance.shape)
+        return bias_PH.masked_fill((distance < 0) | (distance >= self.reach), -math.inf)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from recollect.nn import Layer, Noise
+from recollect.nn import Layer, Noise, at_positions
 from recollect.spec.mixers import Positions
 
 # What a step-by-step decoder keeps between two positions; every tensor is (P, B, ...).
@@ -50,6 +50,13 @@ class Mixer(Layer):
     @abstractmethod
     def forward(self, x_PBLD: Tensor) -> Tensor:
         """Mix over time; the output at position t depends on positions <= t of the same member and row alone."""
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """`forward` at K positions of each row, y_PBKD: all that is asked of the last layer of a model.
+
+        A mixer that can do with less work for fewer positions says so by an override.
+        """
+        return at_positions(self(x_PBLD), where_BK)
 
     def start(self, batch: int) -> State:
         """The state before the first position."""

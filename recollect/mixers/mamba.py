@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, ShortConv, fan_in_uniform, log_uniform_step, normal, uniform
+from recollect.nn import Kind, Linear, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal, uniform
 from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import gated_selective_scan
 from recollect.spec.mixers.state_space import MambaSpec, S6Spec
@@ -61,6 +61,16 @@ class Mamba(Mixer):
         y_PBLE = gated_selective_scan(u_PBLE, raw_PBLE, self.a_log_PEN, b_PBLN, c_PBLN, self.skip_PE, gate_PBLE)
         out_PBLD: Tensor = self.out(y_PBLE)
         return out_PBLD
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The scan needs every position; the gate and the way out do not."""
+        inner = self.inner
+        u_PBLE = self.into.columns(x_PBLD, 0, inner)
+        u_PBLE = self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
+        raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
+        y_PBLE = gated_selective_scan(u_PBLE, raw_PBLE, self.a_log_PEN, b_PBLN, c_PBLN, self.skip_PE, None)
+        gate_PBKE = self.into.columns(at_positions(x_PBLD, where_BK), inner, 2 * inner) if self.spec.gate else None
+        return self._leave(at_positions(y_PBLE, where_BK), gate_PBKE)
 
     def start(self, batch: int) -> State:
         state = {"h_PBEN": self.a_log_PEN.new_zeros(self.site.population, batch, self.inner, self.spec.state)}

@@ -31,8 +31,14 @@ def by_toeplitz(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
 def by_fft(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
     length = u_PBLD.shape[2]
     size = 2 * length  # a transform is circular: what leaves at the end must come back in the padding
-    spectrum_PBDF = torch.fft.rfft(u_PBLD.transpose(2, 3), size) * torch.fft.rfft(filter_PDL, size)[:, None]
-    return torch.fft.irfft(spectrum_PBDF, size)[..., :length].transpose(2, 3)
+    u_PBDL, filter_PDL = (_transformable(x) for x in (u_PBLD.transpose(2, 3), filter_PDL))
+    spectrum_PBDF = torch.fft.rfft(u_PBDL, size) * torch.fft.rfft(filter_PDL, size)[:, None]
+    return torch.fft.irfft(spectrum_PBDF, size)[..., :length].transpose(2, 3).to(u_PBLD.dtype)
+
+
+def _transformable(x: Tensor) -> Tensor:
+    """There are no transforms in bfloat16."""
+    return x.float() if x.dtype == torch.bfloat16 else x
 
 
 def toeplitz(filter_PDL: Tensor) -> Tensor:

@@ -27,14 +27,14 @@ def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind:
 
 
 def add_norm(
-    x: Tensor, branch: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+    x: Tensor, branch: Tensor, shift_PD: Tensor | None, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
 ) -> tuple[Tensor, Tensor]:
-    """The two halves of a residual step, x + branch and norm(x + branch), for x and branch (P, ..., D)."""
+    """The two halves of a residual step, s = x + (branch + shift[p]) and norm(s), for x and branch (P, ..., D)."""
     if use_kernel(x, branch):
         from recollect.ops import norm_triton
 
-        return norm_triton.add_norm(x, branch, weight_PD, bias_PD, eps, kind)
-    total = x + branch
+        return norm_triton.add_norm(x, branch, shift_PD, weight_PD, bias_PD, eps, kind)
+    total = x + (branch if shift_PD is None else branch + _per_member(shift_PD, branch))
     return total, norm(total, weight_PD, bias_PD, eps, kind)
 
 

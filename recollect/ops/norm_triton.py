@@ -1,9 +1,10 @@
 """Kernels of `norm` and `add_norm`: a row is read once, normalised in registers in float32, and written once.
 
-With s = x, or x + branch, u = s (rms) or s - mean(s) (layer), r = (mean(u^2) + eps)^(-1/2) and h = u r:
+With s = x, or x + branch + shift, u = s (rms) or s - mean(s) (layer), r = (mean(u^2) + eps)^(-1/2) and h = u r:
 
     y = h w + b        dw = sum over rows dy h        db = sum over rows dy
-    ds = r (g - h mean(g h) - [layer] mean(g)) + (the gradient of s itself)        g = dy w        dx = dbranch = ds
+    ds = r (g - h mean(g h) - [layer] mean(g)) + (the gradient of s itself)        g = dy w
+    dx = dbranch = ds        dshift = sum over rows ds
 
 Only s is kept for the backward, which computes r and h again: its rows are in registers anyway. x and branch may be float32 or
 bfloat16; weights and their gradients are float32. eps must be positive.
@@ -31,14 +32,14 @@ MOST_ROWS = 128  # of a tile, where rows are very short
 
 
 def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> Tensor:
-    return _Norm.apply(x, None, weight_PD, bias_PD, eps, kind)
+    return _Norm.apply(x, None, None, weight_PD, bias_PD, eps, kind)
 
 
 def add_norm(
-    x: Tensor, branch: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+    x: Tensor, branch: Tensor, shift_PD: Tensor | None, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
 ) -> tuple[Tensor, Tensor]:
     # The kernel reads as many elements of the branch as x has: a branch of another shape is widened, or refused, here.
-    return _Norm.apply(x, branch.expand_as(x), weight_PD, bias_PD, eps, kind)
+    return _Norm.apply(x, branch.expand_as(x), shift_PD, weight_PD, bias_PD, eps, kind)
 
 
 def _tile(width: int) -> dict[str, int]:
@@ -55,7 +56,14 @@ def _strides(x_PRD: Tensor | None) -> tuple[int, int]:
 class _Norm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, branch: Tensor | None, weight: Tensor, bias: Tensor | None, eps: float, kind: NormKind
+        ctx: Any,
+        x: Tensor,
+        branch: Tensor | None,
+        shift: Tensor | None,
+        weight: Tensor,
+        bias: Tensor | None,
+        eps: float,
+        kind: NormKind,
     ) -> Tensor | tuple[Tensor, Tensor]:
         x_PRD = as_rows(x)
         population, rows, width = x_PRD.shape
@@ -67,13 +75,14 @@ class _Norm(torch.autograd.Function):
         y_PRD = torch.empty(x_PRD.shape, device=x.device, dtype=products)
         tile = _tile(width)
         _forward[(population * triton.cdiv(rows, tile["ROWS"]),)](
-            x_PRD, branch_PRD, weight.contiguous(), None if bias is None else bias.contiguous(), total_PRD, y_PRD,
+            x_PRD, branch_PRD, None if shift is None else shift.contiguous(),
+            weight.contiguous(), None if bias is None else bias.contiguous(), total_PRD, y_PRD,
             rows, *_strides(x_PRD), *_strides(branch_PRD), eps,
             WIDTH=width, CENTRED=kind == "layer", **tile,
         )  # fmt: skip
         ctx.save_for_backward(total_PRD, weight)
         ctx.set_materialize_grads(False)
-        ctx.options = (eps, kind, bias is not None)
+        ctx.options = (eps, kind, bias is not None, shift is not None)
         ctx.kinds = (x.dtype, None if branch is None else branch.dtype)
         y = y_PRD.view(x.shape)
         return y if branch is None else (total_PRD.view(x.shape), y)
@@ -86,17 +95,18 @@ class _Norm(torch.autograd.Function):
         if dy is None:
             dx = None if dtotal is None else dtotal.to(x_dtype)
             dbranch = None if dtotal is None or branch_dtype is None else dtotal.to(branch_dtype)
-            return dx, dbranch, None, None, None, None
-        ds, rounded, dweight, dbias = _gradients(ctx, dy, dtotal)
+            dshift = as_rows(dtotal).float().sum(1) if dtotal is not None and ctx.options[-1] else None
+            return dx, dbranch, dshift, None, None, None, None
+        ds, rounded, sums = _gradients(ctx, dy, dtotal)
         dbranch = None if branch_dtype is None else ds if rounded is None else rounded
-        return ds.to(x_dtype), dbranch, dweight, dbias, None, None
+        return ds.to(x_dtype), dbranch, sums.get("shift"), sums["weight"], sums.get("bias"), None, None
 
 
-def _gradients(ctx: Any, dy: Tensor, dtotal: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """ds, ds once more in the branch's dtype if that is another one, dw, db."""
+def _gradients(ctx: Any, dy: Tensor, dtotal: Tensor | None) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+    """ds, ds once more in the branch's dtype if that is another one, and dw, db, dshift, as far as there are any."""
     total_PRD, weight = ctx.saved_tensors
     branch_dtype = ctx.kinds[1]
-    eps, kind, shifted = ctx.options
+    eps, kind, biased, shifted = ctx.options
     population, rows, width = total_PRD.shape
     dy_PRD = as_rows(dy)
     dtotal_PRD = None if dtotal is None else as_rows(dtotal)
@@ -106,17 +116,18 @@ def _gradients(ctx: Any, dy: Tensor, dtotal: Tensor | None) -> tuple[Tensor, Ten
     ds_PRD = torch.empty(total_PRD.shape, device=dy.device, dtype=total_PRD.dtype)
     other = branch_dtype is not None and branch_dtype != total_PRD.dtype
     rounded_PRD = torch.empty_like(ds_PRD, dtype=branch_dtype) if other else None
-    # First the shares of dw, then those of db.
-    shares_SPND = torch.empty(1 + shifted, population, blocks, width, device=dy.device, dtype=torch.float32)
+    sums = ["weight", *(["bias"] if biased else []), *(["shift"] if shifted else [])]
+    shares_SPND = torch.empty(len(sums), population, blocks, width, device=dy.device, dtype=torch.float32)
+    shares = dict(zip(sums, shares_SPND, strict=True))
     _backward[(population * blocks,)](
         total_PRD, dy_PRD, dtotal_PRD, weight.contiguous(), ds_PRD, rounded_PRD,
-        shares_SPND[0], shares_SPND[1] if shifted else None,
+        shares["weight"], shares.get("bias"), shares.get("shift"),
         rows, block, *_strides(total_PRD), *_strides(dy_PRD), *_strides(dtotal_PRD), eps,
         WIDTH=width, CENTRED=kind == "layer", **tile,
     )  # fmt: skip
-    sums_SPD = sum_blocks(shares_SPND.flatten(0, 1)).view(1 + shifted, population, width)
+    sums_SPD = sum_blocks(shares_SPND.flatten(0, 1)).view(len(sums), population, width)
     rounded = None if rounded_PRD is None else rounded_PRD.view(dy.shape)
-    return ds_PRD.view(dy.shape), rounded, sums_SPD[0], sums_SPD[1] if shifted else None
+    return ds_PRD.view(dy.shape), rounded, dict(zip(sums, sums_SPD, strict=True))
 
 
 @triton.jit
@@ -130,7 +141,7 @@ def _normalised(s, valid, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
 
 @triton.jit
 def _forward(
-    x_ptr, branch_ptr, weight_ptr, bias_ptr, total_ptr, y_ptr,
+    x_ptr, branch_ptr, shift_ptr, weight_ptr, bias_ptr, total_ptr, y_ptr,
     rows, x_member, x_row, branch_member, branch_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -144,11 +155,14 @@ def _forward(
     written = (member * rows + row) * WIDTH + column
     if branch_ptr is not None:
         branch = tl.load(branch_ptr + member * branch_member + row * branch_row + column, mask=inside, other=0.0)
+        s += branch.to(tl.float32)
+        if shift_ptr is not None:
+            s += tl.load(shift_ptr + member * WIDTH + column, mask=valid, other=0.0)
         # What is normalised is the sum as it is written, so that the backward normalises the same numbers.
-        total = (s + branch.to(tl.float32)).to(total_ptr.dtype.element_ty)
+        total = s.to(total_ptr.dtype.element_ty)
         tl.store(total_ptr + written, total, mask=inside)
         s = total.to(tl.float32)
-    h, _ = _normalised(s, valid, eps, WIDTH, CENTRED)
+    h, _ = _normalised(tl.where(inside, s, 0.0), valid, eps, WIDTH, CENTRED)
     y = h * tl.load(weight_ptr + member * WIDTH + column, mask=valid, other=0.0)
     if bias_ptr is not None:
         y += tl.load(bias_ptr + member * WIDTH + column, mask=valid, other=0.0)
@@ -157,11 +171,11 @@ def _forward(
 
 @triton.jit
 def _backward(
-    total_ptr, dy_ptr, dtotal_ptr, weight_ptr, ds_ptr, rounded_ptr, dweight_ptr, dbias_ptr,
+    total_ptr, dy_ptr, dtotal_ptr, weight_ptr, ds_ptr, rounded_ptr, dweight_ptr, dbias_ptr, dshift_ptr,
     rows, block, total_member, total_row, dy_member, dy_row, dtotal_member, dtotal_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through one block of a member's rows and sums dw and db over it, element by element of its tile."""
+    """One program walks through one block of a member's rows and sums dw, db and dshift over it, element by element of its tile."""
     blocks = tl.cdiv(rows, block)
     share = tl.program_id(0).to(tl.int64)
     member = share // blocks
@@ -171,6 +185,7 @@ def _backward(
     weight = tl.load(weight_ptr + member * WIDTH + column, mask=valid, other=0.0)
     dweight = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     dbias = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    dshift = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for start in range(first, min(first + block, rows), ROWS):
         row = (start + tl.arange(0, ROWS)).to(tl.int64)[:, None]
         inside = (row < rows) & valid
@@ -188,6 +203,8 @@ def _backward(
         if dtotal_ptr is not None:
             dtotal = tl.load(dtotal_ptr + member * dtotal_member + row * dtotal_row + column, mask=inside, other=0.0)
             ds += dtotal.to(tl.float32)
+        if dshift_ptr is not None:
+            dshift += tl.where(inside, ds, 0.0)
         written = (member * rows + row) * WIDTH + column
         tl.store(ds_ptr + written, ds.to(ds_ptr.dtype.element_ty), mask=inside)
         if rounded_ptr is not None:
@@ -197,3 +214,5 @@ def _backward(
     tl.store(dweight_ptr + shares, tl.sum(dweight, axis=0), mask=real)
     if dbias_ptr is not None:
         tl.store(dbias_ptr + shares, tl.sum(dbias, axis=0), mask=real)
+    if dshift_ptr is not None:
+        tl.store(dshift_ptr + shares, tl.sum(dshift, axis=0), mask=real)

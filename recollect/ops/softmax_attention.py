@@ -30,16 +30,29 @@ def alibi_slopes(heads: int) -> list[float]:
     return slopes + between[: heads - power]
 
 
-def alibi(distance_LT: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
-    """The bias -m_h (i - j), (1, H, L, T)."""
-    slopes_H = torch.tensor(alibi_slopes(heads), dtype=dtype, device=distance_LT.device)
-    return -slopes_H[None, :, None, None] * distance_LT
+def alibi(distance: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+    """The bias -m_h (i - j) of a table of distances, (1, H, *its shape)."""
+    slopes_H = torch.tensor(alibi_slopes(heads), dtype=dtype, device=distance.device)
+    return -slopes_H.view(1, heads, *[1] * distance.dim()) * distance
 
 
-def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PHLT: Tensor) -> Tensor:
-    """The softmax, (P, B, H, L, T); every query must see a key."""
+def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PBHLT: Tensor) -> Tensor:
+    """The softmax, (P, B, H, L, T); every query must see a key. P and B of the bias may be 1, and H."""
     scores_PBHLT = q_PBHLD @ k_PBHTD.transpose(-1, -2) / math.sqrt(q_PBHLD.shape[-1])
-    return (scores_PBHLT + bias_PHLT[:, None]).softmax(-1)
+    return (scores_PBHLT + bias_PBHLT).softmax(-1)
+
+
+def attention_at(q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor, bias_PHBKL: Tensor | None) -> Tensor:
+    """y_PBHKD of queries that stand at the positions `where`; without a bias all they do not see is the future."""
+    if bias_PHBKL is None and use_kernel(q_PBHKD):
+        from recollect.ops import softmax_attention_triton
+
+        if softmax_attention_triton.fits(*k_PBHLD.shape[-2:]):
+            return softmax_attention_triton.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
+    if bias_PHBKL is None:
+        future_BKL = where_BK[:, :, None] < torch.arange(k_PBHLD.shape[-2], device=where_BK.device)
+        bias_PHBKL = q_PBHKD.new_zeros(1, 1, *future_BKL.shape).masked_fill(future_BKL, -math.inf)
+    return attention_weights(q_PBHKD, k_PBHLD, bias_PHBKL.transpose(1, 2)) @ v_PBHLD
 
 
 def fused_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None) -> Tensor:

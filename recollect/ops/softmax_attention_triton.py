@@ -3,8 +3,9 @@
     s = q k^T / sqrt(D), s_ij = -inf for j > i          w = softmax(s)          y = w v
     dv = w^T dy          dw = dy v^T          ds = w (dw - sum_j w dw) / sqrt(D)          dq = ds k          dk = ds^T q
 
-Shapes: P population, B batch, H heads, L length, D channels of a head. One program per (member, row, head) holds the whole
-sequence, so nothing is kept for the backward but q, k and v: it computes w again, and of y it needs nothing.
+Shapes: P population, B batch, H heads, L length, D channels of a head, K queries (one at each position, or fewer, each at a
+position of its own). One program per (member, row, head) holds the whole sequence, so nothing is kept for the backward but
+q, k and v: it computes w again, and of y it needs nothing.
 Inputs may be views with any strides (three parts of one projection); y has its heads beside each other, ready for the next
 product. PyTorch's own kernels are made for long sequences; at L = D = 64 they move several times as many bytes.
 """
@@ -27,25 +28,26 @@ def fits(length: int, width: int) -> bool:
     return length <= LONGEST and width <= WIDEST
 
 
-def causal_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor) -> Tensor:
-    """y_PBHLD, a view of (P, B, L, H, D); differentiable in all three arguments."""
-    return _Attention.apply(q_PBHLD, k_PBHLD, v_PBHLD)
+def causal_attention(q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor | None = None) -> Tensor:
+    """y_PBHKD, a view of (P, B, K, H, D); differentiable in q, k and v. `where` the queries stand; by default everywhere."""
+    return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, where: Tensor | None) -> Tensor:
         y = _heads_together(q)
-        ctx.save_for_backward(q, k, v)
-        _launch(_forward, (q, k, v, y), q)
+        where = None if where is None else where.contiguous()
+        ctx.save_for_backward(q, k, v, where)
+        _launch(_forward, (q, k, v, y), where)
         return y
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        q, k, v = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, where = ctx.saved_tensors
         dq, dk, dv = (_heads_together(x) for x in (q, k, v))
-        _launch(_backward, (q, k, v, grads[0], dq, dk, dv), q)
-        return dq, dk, dv
+        _launch(_backward, (q, k, v, grads[0], dq, dk, dv), where)
+        return dq, dk, dv, None
 
 
 def _heads_together(like_PBHLD: Tensor) -> Tensor:
@@ -53,23 +55,30 @@ def _heads_together(like_PBHLD: Tensor) -> Tensor:
     return like_PBHLD.new_empty(population, batch, length, heads, width).transpose(2, 3)
 
 
-def _launch(kernel: Any, tensors: tuple[Tensor, ...], like: Tensor) -> None:
-    population, batch, heads, length, width = like.shape
+def _launch(kernel: Any, tensors: tuple[Tensor, ...], where: Tensor | None) -> None:
+    q, k = tensors[:2]
+    population, batch, heads, queries, width = q.shape
+    length = k.shape[3]
     arguments: list[Any] = []
     for tensor in tensors:
         arguments += [tensor, *tensor.stride()]
-    block_length, block_width = (max(16, triton.next_power_of_2(size)) for size in (length, width))
+    block_queries, block_length, block_width = (max(16, triton.next_power_of_2(size)) for size in (queries, length, width))
+    small = block_length * block_width <= 64 * 64 and (len(tensors) == 4 or where is not None)
     kernel[(population * batch * heads,)](
         *arguments,
+        q if where is None else where,
         batch,
         heads,
+        queries,
         length,
         width,
         width**-0.5,
+        QUERIES=block_queries,
         LENGTH=block_length,
         WIDTH=block_width,
+        EVERYWHERE=where is None,
         PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
-        num_warps=4 if block_length * block_width <= 64 * 64 and len(tensors) == 4 else 8,
+        num_warps=4 if small else 8,
     )
 
 
@@ -82,10 +91,16 @@ def _tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, LE
 
 
 @triton.jit
-def _weights(q, k, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr):
-    rows = tl.arange(0, LENGTH)
+def _places(where_ptr, b, queries, QUERIES: tl.constexpr, EVERYWHERE: tl.constexpr):
+    """At which position each query of a row stands; one beyond the last stands at the first, and nobody reads it."""
+    row = tl.arange(0, QUERIES)
+    return row if EVERYWHERE else tl.load(where_ptr + b * queries + row, mask=row < queries, other=0).to(tl.int32)
+
+
+@triton.jit
+def _weights(q, k, places, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr):
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-    scores = tl.where(rows[:, None] >= rows[None, :], scores, float("-inf"))
+    scores = tl.where(places[:, None] >= tl.arange(0, LENGTH)[None, :], scores, float("-inf"))
     weights = tl.exp(scores - tl.max(scores, 1)[:, None])
     return weights / tl.sum(weights, 1)[:, None]
 
@@ -93,34 +108,38 @@ def _weights(q, k, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr):
 @triton.jit
 def _forward(
     q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
-    y_ptr, y_p, y_b, y_h, y_l, y_d, batch, heads, length, width, scale,
-    LENGTH: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    y_ptr, y_p, y_b, y_h, y_l, y_d, where_ptr, batch, heads, queries, length, width, scale,
+    QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     h, b, p = program % heads, program // heads % batch, program // heads // batch
+    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
     inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0)
     k = tl.load(_tile(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
     v = tl.load(_tile(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
-    weights = _weights(q, k, scale, LENGTH, PRECISION)
+    weights = _weights(q, k, places, scale, LENGTH, PRECISION)
     y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
-    tl.store(_tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, LENGTH, WIDTH), y.to(y_ptr.dtype.element_ty), mask=inside)
+    tl.store(_tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, QUERIES, WIDTH), y.to(y_ptr.dtype.element_ty), mask=asked)
 
 
 @triton.jit
 def _backward(
     q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
     g_ptr, g_p, g_b, g_h, g_l, g_d, dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d,
-    dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, batch, heads, length, width, scale,
-    LENGTH: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, where_ptr, batch, heads, queries, length, width, scale,
+    QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     h, b, p = program % heads, program // heads % batch, program // heads // batch
+    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
     inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
+    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    q = tl.load(_tile(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0)
     k = tl.load(_tile(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
-    weights = _weights(q, k, scale, LENGTH, PRECISION)
-    g = tl.load(_tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0).to(q.dtype)
+    weights = _weights(q, k, places, scale, LENGTH, PRECISION)
+    g = tl.load(_tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0).to(q.dtype)
     dv = tl.dot(tl.trans(weights.to(q.dtype)), g, input_precision=PRECISION)
     tl.store(_tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, LENGTH, WIDTH), dv.to(dv_ptr.dtype.element_ty), mask=inside)
     v = tl.load(_tile(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, LENGTH, WIDTH), mask=inside, other=0.0)
@@ -128,6 +147,6 @@ def _backward(
     dscores = weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale
     dscores = dscores.to(q.dtype)
     dq = tl.dot(dscores, k, input_precision=PRECISION)
-    tl.store(_tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, LENGTH, WIDTH), dq.to(dq_ptr.dtype.element_ty), mask=inside)
+    tl.store(_tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, QUERIES, WIDTH), dq.to(dq_ptr.dtype.element_ty), mask=asked)
     dk = tl.dot(tl.trans(dscores), q, input_precision=PRECISION)
     tl.store(_tile(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, LENGTH, WIDTH), dk.to(dk_ptr.dtype.element_ty), mask=inside)

@@ -109,7 +109,8 @@ def test_the_mlp_with_kernels_is_the_mlp_without(monkeypatch):
     for kernel in (False, True):
         monkeypatch.setattr(channel, "use_kernel", lambda x, kernel=kernel: kernel)
         monkeypatch.setattr(plain, "use_kernel", lambda x, kernel=kernel: kernel)
-        y = layer(x)
+        value, shift_PD = layer.branch(x)
+        y = value if shift_PD is None else value + shift_PD[:, None, None]
         results.append([y, *torch.autograd.grad(y, [x, *layer.parameters()], factor)])
     for mine, theirs in zip(*results, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

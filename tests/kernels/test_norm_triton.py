@@ -34,8 +34,12 @@ def parameters(shape: tuple[int, ...], shifted: bool) -> list[Tensor]:
 def outcome(operations, kind: str, inputs: list[Tensor], affine: list[Tensor], factors: list[Tensor | None]) -> list[Tensor]:
     """Outputs, then the gradients of inputs and parameters; an output whose factor is None is not used."""
     inputs, affine = ([tensor.detach().requires_grad_() for tensor in tensors] for tensors in (inputs, affine))
-    arguments = (*inputs, affine[0], affine[1] if len(affine) == 2 else None, EPS, kind)
-    outputs = operations.add_norm(*arguments) if len(inputs) == 2 else (operations.norm(*arguments),)
+    arguments = (affine[0], affine[1] if len(affine) == 2 else None, EPS, kind)
+    x, *branch = inputs
+    if branch:
+        outputs = operations.add_norm(x, branch[0], branch[1] if len(branch) == 2 else None, *arguments)
+    else:
+        outputs = (operations.norm(x, *arguments),)
     used = [(y, factor) for y, factor in zip(outputs, factors, strict=True) if factor is not None]
     gradients = torch.autograd.grad([y for y, _ in used], [*inputs, *affine], [factor for _, factor in used])
     return [*(y.detach() for y in outputs), *gradients]
@@ -45,7 +49,7 @@ def assert_as_in_double(kind: str, inputs: list[Tensor], affine: list[Tensor], f
     doubled = [[None if tensor is None else tensor.double() for tensor in tensors] for tensors in (inputs, affine, factors)]
     expected = outcome_plain(kind, *doubled)
     found = outcome(norm_triton, kind, inputs, affine, factors)
-    dtypes = [inputs[0].dtype] * (len(found) - len(affine)) + [torch.float32] * len(affine)
+    dtypes = [inputs[0].dtype] * len(factors) + [tensor.dtype for tensor in (*inputs, *affine)]
     assert [tensor.dtype for tensor in found] == dtypes
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.shape == theirs.shape
@@ -76,6 +80,23 @@ def test_add_norm_is_the_plain_one(shape, kind, shifted, dtype):
     assert_as_in_double(kind, tensors[:2], parameters(shape, shifted), tensors[2:])
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("shape", cases(), ids=str)
+def test_a_branch_may_come_with_a_shift(shape, dtype):
+    """The bias of the product that the branch is: one number per member and channel, its gradient a sum over rows."""
+    tensors = [(made(*shape, seed=seed) * 8).round().div(8).to(dtype) for seed in range(4)]
+    shift = (made(shape[0], shape[-1], seed=5) * 8).round().div(8)
+    # Not centred: three eighths of one row may be almost equal, and its norm as ill-conditioned as it likes.
+    assert_as_in_double("rms", [*tensors[:2], shift], parameters(shape, True), tensors[2:])
+
+
+def test_a_shift_counts_even_if_the_norm_goes_unused():
+    x, branch, factor = (made(2, 5, 7, seed=seed).requires_grad_() for seed in range(3))
+    shift, weight = made(2, 7, seed=4).requires_grad_(), made(2, 7)
+    total, _ = norm_triton.add_norm(x, branch, shift, weight, None, EPS, "rms")
+    torch.testing.assert_close(torch.autograd.grad(total, shift, factor)[0], factor.sum(1))
+
+
 @pytest.mark.parametrize(("kind", "shifted"), [("layer", False), ("rms", True)])
 def test_a_bias_goes_with_either_kind(kind, shifted):
     shape = (2, 5, 7)
@@ -92,7 +113,7 @@ def test_the_sum_may_go_unused():
 def test_the_norm_may_go_unused():
     x, branch, factor = (made(2, 5, 7, seed=seed).requires_grad_() for seed in range(3))
     weight = made(2, 7).requires_grad_()
-    total, _ = norm_triton.add_norm(x, branch, weight, None, EPS, "rms")
+    total, _ = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
     gradients = torch.autograd.grad(total, (x, branch, weight), factor, allow_unused=True)
     assert torch.equal(gradients[0], factor)
     assert torch.equal(gradients[1], factor)
@@ -103,7 +124,7 @@ def test_a_wide_sum_of_a_narrow_branch():
     """float32 + bfloat16 is float32, as in torch; each input's gradient has the dtype of the input."""
     x, branch = made(2, 5, 7).requires_grad_(), made(2, 5, 7, seed=1, dtype=torch.bfloat16).requires_grad_()
     weight = made(2, 7)
-    total, y = norm_triton.add_norm(x, branch, weight, None, EPS, "rms")
+    total, y = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
     assert torch.equal(total, x + branch)
     assert y.dtype == torch.float32
     (y * made(2, 5, 7, seed=2)).sum().backward()
@@ -114,12 +135,12 @@ def test_a_wide_sum_of_a_narrow_branch():
 
 def test_a_branch_of_another_shape_is_widened_or_refused():
     x, branch, weight = made(2, 3, 5), made(2, 1, 5, seed=1).requires_grad_(), made(2, 5, seed=2)
-    total, y = norm_triton.add_norm(x, branch, weight, None, EPS, "rms")
+    total, y = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
     assert torch.equal(total, x + branch)
     (total + y).sum().backward()
     assert branch.grad.shape == branch.shape
     with pytest.raises(RuntimeError, match="expanded size"):
-        norm_triton.add_norm(x, made(2, 3, 4), weight, None, EPS, "rms")
+        norm_triton.add_norm(x, made(2, 3, 4), None, weight, None, EPS, "rms")
 
 
 STRIDED = {

@@ -71,3 +71,24 @@ def test_the_past_does_not_see_the_future():
     k, v = k.clone(), v.clone()
     k[..., 20:, :], v[..., 20:, :] = 7.0, -3.0
     assert torch.equal(attention.causal_attention(q, k, v)[..., :20, :], y[..., :20, :])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_queries_at_a_few_positions(shape, dtype, tolerance):
+    """As those rows of the whole; in any order, and twice at the same place."""
+    q, k, v, g = parts(shape, dtype)
+    batch, length = shape[1], shape[3]
+    where_BK = torch.randint(length, (batch, min(5, length)), generator=torch.Generator().manual_seed(3)).to(DEVICE)
+    index = where_BK[None, :, None, :, None].expand(shape[0], -1, shape[2], -1, shape[4])
+    tensors = (q.gather(3, index), k, v, g.gather(3, index))
+
+    def by_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        bias = (where_BK[..., None] >= torch.arange(length, device=DEVICE))[None, :, None].log()
+        return (q @ k.mT / shape[4] ** 0.5 + bias).softmax(-1) @ v
+
+    found = results(lambda q, k, v: attention.causal_attention(q, k, v, where_BK), *tensors)
+    for one, other in zip(found, results(by_rows, *(x.double() for x in tensors)), strict=True):
+        one, other = one.detach(), other.detach()
+        largest = max(float(other.abs().max()), 1e-3)
+        assert float((one.double() - other).abs().max()) < tolerance * largest

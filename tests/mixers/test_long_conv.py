@@ -239,3 +239,11 @@ def test_no_table_of_all_powers_is_kept():
         power_sums(weight, tuple(part.requires_grad_() for part in base), length)
     # Real and imaginary parts of sqrt(256) powers at most; all of them would be 256.
     assert max(kept) <= 2 * 2 * heads * count * 16
+
+
+def test_a_transform_takes_bfloat16():
+    """In a bf16 run the input of a long convolution is a product's output."""
+    u_PBLD, filter_PDL = torch.randn(1, 2, 200, 3), torch.randn(1, 3, 200) / 200
+    y_PBLD = long_conv(u_PBLD.bfloat16(), filter_PDL)
+    assert y_PBLD.dtype == torch.bfloat16
+    torch.testing.assert_close(y_PBLD.float(), long_conv(u_PBLD, filter_PDL), rtol=0.02, atol=0.02)

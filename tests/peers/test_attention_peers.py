@@ -22,6 +22,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from zoo import Case, inputs, spread
 
 from recollect.mixers.attention import Attention
+from recollect.ops.softmax_attention import distances
 
 P, B, L, D = 2, 3, 19, 48
 DOUBLE = torch.float64
@@ -240,7 +241,7 @@ def test_transformers_mpt_has_alibi(agree, heads):
 def test_transformers_mpt_has_the_same_slopes(agree, heads):
     """Those of a number of heads that is no power of two too."""
     mixer = Case("attention", {"heads": heads}, "alibi").build(population=1, width=heads, length=2)
-    bias_1HLL = mixer._bias(2, 2, torch.zeros(1))
+    bias_1HLL = mixer._bias(distances(2, 2, torch.device("cpu")), torch.zeros(1))
     agree(
         "attention",
         "transformers build_mpt_alibi_tensor, float32",
