@@ -26,7 +26,7 @@ from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Dropout, Kind, Linear, ShortConv, at_positions, normal
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.rotary import rotate
-from recollect.ops.softmax_attention import alibi, attention_at, attention_weights, distances, fused_attention
+from recollect.ops.softmax_attention import alibi, attention_at, attention_weights, distances, fused_attention, has_kernel
 from recollect.spec.mixers.attention import AttentionSpec
 
 BRANCHES = "qkv"
@@ -66,11 +66,16 @@ class Attention(Mixer):
         return {} if self.relative_PHL is None else {"relative_PHL": torch.zeros(self.relative_PHL.shape[1:])}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        length = x_PBLD.shape[2]
+        if self.qkv is not None and self._from_product(x_PBLD):
+            from recollect.ops.softmax_attention_triton import joint_attention
+
+            assert self.qkv.bias is not None
+            product_PBLC = self.qkv.product(x_PBLD).view(*x_PBLD.shape[:-1], -1)
+            return self._merge(joint_attention(product_PBLC, self.qkv.bias, self.spec.heads))
         q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
         if self.dropout is None and self.relative_PHL is None:
-            length = x_PBLD.shape[2]
-            plain = self.reach >= length and self.site.positions != "alibi"
-            bias = None if plain else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
+            bias = None if self._plain(length) else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
             return self._merge(fused_attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias))
         weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
         return self._merge((weights_PBHLL if self.dropout is None else self.dropout(weights_PBHLL)) @ v_PBHLD)
@@ -79,20 +84,35 @@ class Attention(Mixer):
         """Only the queries that are asked for; K of them."""
         if self.dropout is not None:  # its mask belongs to the whole matrix of weights
             return super().at(x_PBLD, where_BK)
-        width, heads = self.site.width, self.spec.heads
+        length, width, heads = x_PBLD.shape[2], self.site.width, self.spec.heads
         if self.qkv is None or self.convs or self.site.positions == "rope":  # a query depends on more than its own position
             q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
             q_PBHKD = split_heads(at_positions(merge_heads(self._turn(q_PBHLD)), where_BK), heads)
             k_PBHLD = self._turn(k_PBHLD)
         else:
             q_PBHKD = split_heads(self.qkv.columns(at_positions(x_PBLD, where_BK), 0, width), heads)
+            if self._from_product(x_PBLD):
+                from recollect.ops.softmax_attention_triton import joint_attention_at
+
+                assert self.qkv.bias is not None
+                product_PBLC = torch.bmm(x_PBLD.flatten(1, 2), self.qkv.weight[:, :, width:]).view(*x_PBLD.shape[:-1], -1)
+                return self._merge(joint_attention_at(q_PBHKD, product_PBLC, self.qkv.bias[:, width:], heads, where_BK))
             keys_values = self.qkv.columns(x_PBLD, width, 3 * width)
             k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values.chunk(2, dim=-1))
-        plain = self.reach >= x_PBLD.shape[2] and self.site.positions not in ("alibi", "relative")
-        bias = (
-            None if plain else self._bias(where_BK[:, :, None] - torch.arange(x_PBLD.shape[2], device=where_BK.device), x_PBLD)
-        )
+        bias = None
+        if not self._plain(length):
+            bias = self._bias(where_BK[:, :, None] - torch.arange(length, device=where_BK.device), x_PBLD)
         return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias))
+
+    def _plain(self, length: int) -> bool:
+        """Whether a query sees all of its past and nothing is added to its scores."""
+        return self.reach >= length and self.site.positions not in ("alibi", "relative")
+
+    def _from_product(self, x_PBLD: Tensor) -> bool:
+        """Whether a kernel can read q, k and v from the product of x as it is."""
+        touched = self.dropout is not None or bool(self.convs) or self.site.positions == "rope"
+        length = x_PBLD.shape[2]
+        return not touched and self._plain(length) and has_kernel(x_PBLD, length, self.site.width // self.spec.heads)
 
     def start(self, batch: int) -> State:
         if not self.causal:

@@ -24,8 +24,10 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal, uniform
+from recollect.ops.kernels import use_kernel
 from recollect.ops.segment_sums import segment_sums
-from recollect.ops.selective_scan import gated_selective_scan
+from recollect.ops.selective_scan import selective_scan
+from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.state_space import MambaSpec, S6Spec
 
 
@@ -57,18 +59,13 @@ class Mamba(Mixer):
         return {"a_log_PEN": rates.log().repeat(self.inner, 1), "skip_PE": torch.ones(self.inner)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        u_PBLE, raw_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._raw(x_PBLD)
-        y_PBLE = gated_selective_scan(u_PBLE, raw_PBLE, self.a_log_PEN, b_PBLN, c_PBLN, self.skip_PE, gate_PBLE)
-        out_PBLD: Tensor = self.out(y_PBLE)
-        return out_PBLD
+        u_PBLE, gate_PBLE = self._enter(x_PBLD)
+        return self._leave(self._scanned(self._convolved(u_PBLE)), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """The scan needs every position; the gate and the way out do not."""
         inner = self.inner
-        u_PBLE = self.into.columns(x_PBLD, 0, inner)
-        u_PBLE = self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
-        raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
-        y_PBLE = gated_selective_scan(u_PBLE, raw_PBLE, self.a_log_PEN, b_PBLN, c_PBLN, self.skip_PE, None)
+        y_PBLE = self._scanned(self._convolved(self.into.columns(x_PBLD, 0, inner)))
         gate_PBKE = self.into.columns(at_positions(x_PBLD, where_BK), inner, 2 * inner) if self.spec.gate else None
         return self._leave(at_positions(y_PBLE, where_BK), gate_PBKE)
 
@@ -108,14 +105,26 @@ class Mamba(Mixer):
         return EffectiveAttention(weights_PBELL, u_PBLE.transpose(2, 3)[..., None], finish)
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        u_PBLE, raw_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._raw(x_PBLD)
+        """u, the step size, what to write and to read with, and the gate."""
+        u_PBLE, gate_PBLE = self._enter(x_PBLD)
+        u_PBLE = self._convolved(u_PBLE)
+        raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
         return u_PBLE, F.softplus(raw_PBLE), b_PBLN, c_PBLN, gate_PBLE
 
-    def _raw(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """u, the step size before softplus, what to write and to read with, and the gate."""
-        u_PBLE, gate_PBLE = self._enter(x_PBLD)
-        u_PBLE = self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
-        return u_PBLE, *self._selected(u_PBLE), gate_PBLE
+    def _convolved(self, u_PBLE: Tensor) -> Tensor:
+        return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
+
+    def _scanned(self, u_PBLE: Tensor) -> Tensor:
+        """y before the gate."""
+        if use_kernel(u_PBLE):
+            from recollect.ops.selected_scan_triton import selected_scan
+
+            assert self.delta.bias is not None
+            weights = (self.select.weight, self.delta.weight, self.delta.bias)
+            return selected_scan(u_PBLE, *weights, self.a_log_PEN, self.skip_PE)
+        raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
+        y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), -self.a_log_PEN.exp(), b_PBLN, c_PBLN)
+        return torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])
 
     def _enter(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         u, *gate = self.into(x).split(self.inner, dim=-1)
@@ -127,7 +136,7 @@ class Mamba(Mixer):
         return self.delta(low), b, c
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
-        out: Tensor = self.out(y if gate is None else y * F.silu(gate))
+        out: Tensor = self.out(y if gate is None else silu_gate(y, gate))
         return out
 
     def state_size(self) -> int:

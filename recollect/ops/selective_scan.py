@@ -12,7 +12,6 @@ inside a chunk are computed again, so memory is L/T + T states instead of L. A C
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.kernels import use_kernel
@@ -31,25 +30,6 @@ def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Te
         return selective_scan_triton.selective_scan(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
     y_PBLE: Tensor = _Scan.apply(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
     return y_PBLE
-
-
-def gated_selective_scan(
-    u_PBLE: Tensor,
-    raw_PBLE: Tensor,
-    a_log_PEN: Tensor,
-    b_PBLN: Tensor,
-    c_PBLN: Tensor,
-    skip_PE: Tensor,
-    gate_PBLE: Tensor | None,
-) -> Tensor:
-    """(y_PBLE + skip u) SiLU(gate), where delta = softplus(raw) and A = -exp(a_log); no gate is a gate of one."""
-    if use_kernel(u_PBLE):
-        from recollect.ops import selective_scan_triton
-
-        return selective_scan_triton.gated_selective_scan(u_PBLE, raw_PBLE, a_log_PEN, b_PBLN, c_PBLN, skip_PE, gate_PBLE)
-    y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), -a_log_PEN.exp(), b_PBLN, c_PBLN)
-    y_PBLE = torch.addcmul(y_PBLE, u_PBLE, skip_PE[:, None, None])
-    return y_PBLE if gate_PBLE is None else y_PBLE * F.silu(gate_PBLE)
 
 
 class _Scan(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""The selective scan of S6 and SiLU gates as Triton kernels, forward and backward; `selective_scan.py` has the plain forms.
+"""The selective scan of S6 as Triton kernels, forward and backward; `selective_scan.py` has the plain form.
 
     h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t + skip u_t
     g_t = dy_t C_t + carry_{t+1}        carry_t = exp(delta_t A) * g_t        (g: gradient of h_t; carry: its share for h_{t-1})
@@ -38,93 +38,86 @@ FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load,
 ROWS = 2  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More would idle small grids
 SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
 SUM_GROUPS = 32
-GATE_ELEMENTS = 1024  # of a program of the gate: 4 warps, 8 per thread
 LN2 = tl.constexpr(0.6931471805599453)
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
 def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor) -> Tensor:
     """y_PBLE, differentiable in all five arguments."""
-    return _scan(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN, None, False)
-
-
-def gated_selective_scan(
-    u_PBLE: Tensor,
-    raw_PBLE: Tensor,
-    a_log_PEN: Tensor,
-    b_PBLN: Tensor,
-    c_PBLN: Tensor,
-    skip_PE: Tensor,
-    gate_PBLE: Tensor | None,
-) -> Tensor:
-    """(scan with delta = softplus(raw) and A = -exp(a_log), plus skip u) * SiLU(gate)."""
-    y_PBLE = _scan(u_PBLE, raw_PBLE, -a_log_PEN.exp(), b_PBLN, c_PBLN, skip_PE, True)
-    return y_PBLE if gate_PBLE is None else _Gate.apply(y_PBLE, gate_PBLE)
-
-
-def _scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, softplus: bool) -> Tensor:
-    # An evaluation keeps no borders.
-    differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (u, delta, a, b, c, skip))
-    y_PBLE: Tensor = _Scan.apply(u, delta, a, b, c, skip, softplus, differentiable)
-    return y_PBLE
+    tensors = (u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
+    return _Scan.apply(*tensors, torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 
 class _Scan(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, softplus: bool, keep: bool
-    ) -> Tensor:
-        # Softplus costs as much here as inside: the kernel would compute it in each of the J threads of a channel.
-        delta = torch.nn.functional.softplus(delta) if softplus else delta
+    def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, keep: bool) -> Tensor:
         # A copy of B and C is small beside u, and its rows are aligned.
         u, delta, b, c = (x.contiguous() for x in (u, delta, b, c))
-        a_PNE = (a.float() * LOG2E.value).transpose(1, 2).contiguous()  # exp(x) is computed as 2^(x log2 e)
-        population, batch, length, channels = u.shape
-        states = a.shape[2]
-        sizes = _sizes(channels, states, length)
-        y_PBLE = torch.empty_like(u)
-        borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0
-        borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
-        grid = (population * batch * triton.cdiv(channels, sizes["C"]),)
-        skip = None if skip is None else skip.contiguous()
-        inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip)
-        flags = {"SKIP": skip is not None, "KEEP": keep, "GROUP": min(FORWARD_GROUP, sizes["K"])}
-        if u.numel():
-            _forward_kernel[grid](*inputs, y_PBLE, borders_PBKNE, batch, length, **sizes, **flags, num_warps=1)
-        ctx.save_for_backward(u, delta, a_PNE, b, c, skip, borders_PBKNE)
-        ctx.softplus = softplus
-        return y_PBLE
+        a_PNE = base_two(a)
+        y, borders = run_forward(u, delta, a_PNE, b, c, None, keep)
+        ctx.save_for_backward(u, delta, a_PNE, b, c, borders)
+        return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        u, delta, a_PNE, b, c, skip, borders = ctx.saved_tensors
-        dy = grads[0].contiguous()
-        population, batch, length, channels = u.shape
-        states = a_PNE.shape[1]
-        sizes = _sizes(channels, states, length)
-        blocks, row_blocks = triton.cdiv(channels, sizes["C"]), triton.cdiv(batch, ROWS)
-        du_PBLE, ddelta_PBLE = torch.empty_like(u), torch.empty_like(delta)
-        db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
-        da_GPNE = u.new_empty(row_blocks, *a_PNE.shape, dtype=torch.float32)
-        dskip_GPE = da_GPNE if skip is None else u.new_empty(row_blocks, population, channels, dtype=torch.float32)
-        inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, borders)
-        outputs = (du_PBLE, ddelta_PBLE, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
-        flags = {"ROWS": ROWS, "SKIP": skip is not None, "SOFTPLUS": ctx.softplus}
-        if u.numel():
-            grid = (population * row_blocks * blocks,)
-            _backward_kernel[grid](*inputs, *outputs, population, batch, length, **sizes, **flags, num_warps=1)
-        da_PEN = _over_groups(da_GPNE, torch.float32).transpose(1, 2)
-        dskip_PE = None if skip is None else _over_groups(dskip_GPE, skip.dtype)
-        return (
-            du_PBLE,
-            ddelta_PBLE,
-            da_PEN,
-            _over_groups(db_GPBLN, b.dtype),
-            _over_groups(dc_GPBLN, c.dtype),
-            dskip_PE,
-            None,
-            None,
-        )
+        u, delta, a_PNE, b, c, borders = ctx.saved_tensors
+        ddelta, db, dc = (torch.empty_like(x) for x in (delta, b, c))
+        du, da_PEN, _ = run_backward(grads[0], u, delta, a_PNE, b, c, None, borders, ddelta, db, dc, softplus=False)
+        return du, ddelta, da_PEN, db, dc, None
+
+
+def base_two(a_PEN: Tensor) -> Tensor:
+    """A as the kernels take it, a_PNE: exp(x) is computed as 2^(x log2 e)."""
+    return (a_PEN.float() * LOG2E.value).transpose(1, 2).contiguous()
+
+
+def run_forward(
+    u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """y_PBLE and the states at the borders of chunks, for the backward if it is to be `keep`t. u and delta are contiguous.
+
+    b and c are views of the same spacing: all that they need is that the states of a position are beside each other.
+    """
+    population, batch, length, channels = u.shape
+    states = a_PNE.shape[1]
+    sizes = _sizes(channels, states, length)
+    y_PBLE = torch.empty_like(u)
+    borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0  # an evaluation keeps none
+    borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
+    grid = (population * batch * triton.cdiv(channels, sizes["C"]),)
+    inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip)
+    flags = {"BC_ROW": b.stride(2), "SKIP": skip is not None, "KEEP": keep, "GROUP": min(FORWARD_GROUP, sizes["K"])}
+    if u.numel():
+        _forward_kernel[grid](*inputs, y_PBLE, borders_PBKNE, batch, length, **sizes, **flags, num_warps=1)
+    return y_PBLE, borders_PBKNE
+
+
+def run_backward(
+    dy: Tensor, u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, borders: Tensor,
+    ddelta: Tensor, db: Tensor, dc: Tensor, *, softplus: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """Fills ddelta, db and dc, which may be views into larger tensors; returns du_PBLE, da_PEN and dskip_PE.
+
+    With `softplus` ddelta is the gradient of what delta is the softplus of.
+    """
+    dy = dy.contiguous()
+    population, batch, length, channels = u.shape
+    sizes = _sizes(channels, a_PNE.shape[1], length)
+    blocks, row_blocks = triton.cdiv(channels, sizes["C"]), triton.cdiv(batch, ROWS)
+    du_PBLE = torch.empty_like(u)
+    db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
+    da_GPNE = u.new_empty(row_blocks, *a_PNE.shape, dtype=torch.float32)
+    dskip_GPE = da_GPNE if skip is None else u.new_empty(row_blocks, population, channels, dtype=torch.float32)
+    inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, borders)
+    outputs = (du_PBLE, ddelta, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
+    flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
+    if u.numel():
+        grid = (population * row_blocks * blocks,)
+        _backward_kernel[grid](*inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1)
+    _add_groups(db_GPBLN, db)
+    _add_groups(dc_GPBLN, dc)
+    da_PNE = _add_groups(da_GPNE, torch.empty_like(a_PNE))
+    return du_PBLE, da_PNE.transpose(1, 2), None if skip is None else _add_groups(dskip_GPE, torch.empty_like(skip))
 
 
 def _sizes(channels: int, states: int, length: int) -> dict[str, int]:
@@ -137,48 +130,16 @@ def _sizes(channels: int, states: int, length: int) -> dict[str, int]:
     return {"E": channels, "N": states, **tile, "EVEN": length % chunk == 0}
 
 
-def _over_groups(x_G: Tensor, dtype: torch.dtype) -> Tensor:
-    """The sum over the first axis."""
-    groups, size = x_G.shape[0], x_G[0].numel()
-    if groups == 1:
-        return x_G[0].to(dtype)
-    out = x_G.new_empty(x_G.shape[1:], dtype=dtype)
+def _add_groups(x_G: Tensor, out: Tensor) -> Tensor:
+    """The sum over the first axis into `out`, whose rows are dense but may be apart from each other."""
+    groups, size, width = x_G.shape[0], out.numel(), out.shape[-1]
     rows = min(SUM_GROUPS, triton.next_power_of_2(groups))
     columns = SUM_ELEMENTS // rows
     if size:
-        _sum_kernel[(triton.cdiv(size, columns),)](x_G, out, groups, size, ROWS=rows, COLUMNS=columns, num_warps=4)
+        grid = (triton.cdiv(size, columns),)
+        spacing = {"WIDTH": width, "OUT_ROW": out.stride(-2)}
+        _sum_kernel[grid](x_G, out, groups, size, **spacing, ROWS=rows, COLUMNS=columns, num_warps=4)
     return out
-
-
-class _Gate(torch.autograd.Function):
-    """y SiLU(z), with sigma = sigmoid(z): dy = dout z sigma and dz = dout y (sigma + z sigma (1 - sigma))."""
-
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, gate: Tensor) -> Tensor:
-        y = y.contiguous()
-        # Half of a larger tensor as a rule: its rows are taken where they are.
-        gate_ME = gate.reshape(-1, gate.shape[-1])
-        gate_ME = gate_ME if gate_ME.stride(1) == 1 else gate_ME.contiguous()
-        out = torch.empty_like(y)
-        _launch_gate(_gate_kernel, gate_ME, y, gate_ME, out)
-        ctx.save_for_backward(y, gate_ME)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        y, gate_ME = ctx.saved_tensors
-        dy, dgate = torch.empty_like(y), torch.empty(y.shape, dtype=gate_ME.dtype, device=y.device)
-        _launch_gate(_gate_backward_kernel, gate_ME, grads[0].contiguous(), y, gate_ME, dy, dgate)
-        return dy, dgate
-
-
-def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
-    rows, channels = gate_ME.shape
-    columns = min(GATE_ELEMENTS, triton.next_power_of_2(channels))
-    tile = {"ROWS": GATE_ELEMENTS // columns, "COLUMNS": columns}
-    if rows * channels:
-        grid = (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(channels, columns),)
-        kernel[grid](*tensors, rows, channels, gate_ME.stride(0), **tile, num_warps=4)
 
 
 # ---- kernels ----
@@ -188,8 +149,8 @@ def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
 def _forward_kernel(
     u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, borders_ptr,
     batch, length,
-    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr,
-    EVEN: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr,
+    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
+    BC_ROW: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row = (program // tl.cdiv(E, C)).to(tl.int64)  # among the P * B
@@ -204,8 +165,8 @@ def _forward_kernel(
     u_ptr += row * length * E + channel_J1C
     delta_ptr += row * length * E + channel_J1C
     y_ptr += row * length * E + channel_J1C
-    b_ptr += row * length * N + state_JS
-    c_ptr += row * length * N + state_JS
+    b_ptr += row * length * BC_ROW + state_JS
+    c_ptr += row * length * BC_ROW + state_JS
     borders_ptr += (row * (tl.cdiv(length, K) - 1) - 1) * N * E + matrix_JSC
 
     h_JSC = tl.zeros((J, S, C), tl.float32)
@@ -222,8 +183,8 @@ def _forward_kernel(
                 exists = _exists(start + t, length, EVEN)
                 us += (tl.load(u_ptr + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
                 deltas += (tl.load(delta_ptr + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
-                bs += (tl.load(b_ptr + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
-                cs += (tl.load(c_ptr + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
+                bs += (tl.load(b_ptr + t * BC_ROW, mask=real_JS & exists, other=0.0).to(tl.float32),)
+                cs += (tl.load(c_ptr + t * BC_ROW, mask=real_JS & exists, other=0.0).to(tl.float32),)
             for t in tl.static_range(group, group + GROUP):
                 u_J1C, delta_J1C = us[t - group], deltas[t - group]
                 h_JSC = tl.exp2(delta_J1C * a_JSC) * h_JSC + (delta_J1C * u_J1C) * bs[t - group][:, :, None]
@@ -234,8 +195,8 @@ def _forward_kernel(
         u_ptr += K * E
         delta_ptr += K * E
         y_ptr += K * E
-        b_ptr += K * N
-        c_ptr += K * N
+        b_ptr += K * BC_ROW
+        c_ptr += K * BC_ROW
         borders_ptr += N * E
 
 
@@ -244,8 +205,8 @@ def _backward_kernel(
     dy_ptr, u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, borders_ptr,
     du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dskip_ptr,
     population, batch, length,
-    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr,
-    ROWS: tl.constexpr, EVEN: tl.constexpr, SKIP: tl.constexpr, SOFTPLUS: tl.constexpr,
+    E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
+    BC_ROW: tl.constexpr, DDELTA_ROW: tl.constexpr, ROWS: tl.constexpr, SKIP: tl.constexpr, SOFTPLUS: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     blocks = tl.cdiv(E, C)
@@ -273,8 +234,15 @@ def _backward_kernel(
             narrow_JS = (row * length + start) * N + state_JS
             border_JSC = (row * (chunks - 1) + chunk - 1) * N * E + matrix_JSC
             h_JSC = tl.load(borders_ptr + border_JSC, mask=real_JSC & (chunk > 0), other=0.0)
-            u_at, delta_at, dy_at, b_at = u_ptr + wide_J1C, delta_ptr + wide_J1C, dy_ptr + wide_J1C, b_ptr + narrow_JS
-            c_at, db_at, dc_at = c_ptr + narrow_JS, db_ptr + partial + narrow_JS, dc_ptr + partial + narrow_JS
+            u_at, delta_at, dy_at = u_ptr + wide_J1C, delta_ptr + wide_J1C, dy_ptr + wide_J1C
+            read_JS = (row * length + start) * BC_ROW + state_JS
+            b_at, c_at, db_at, dc_at = (
+                b_ptr + read_JS,
+                c_ptr + read_JS,
+                db_ptr + partial + narrow_JS,
+                dc_ptr + partial + narrow_JS,
+            )
+            ddelta_at = ddelta_ptr + (row * length + start) * DDELTA_ROW + channel_J1C
             us = ()
             deltas = ()
             dys = ()
@@ -284,7 +252,7 @@ def _backward_kernel(
                 us += (tl.load(u_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
                 deltas += (tl.load(delta_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
                 dys += (tl.load(dy_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
-                bs += (tl.load(b_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32),)
+                bs += (tl.load(b_at + t * BC_ROW, mask=real_JS & exists, other=0.0).to(tl.float32),)
             before = ()  # the state before each step
             for t in tl.static_range(K):
                 before += (h_JSC,)
@@ -296,8 +264,8 @@ def _backward_kernel(
                 u_J1C = tl.load(u_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
                 delta_J1C = tl.load(delta_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
                 dy_J1C = tl.load(dy_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
-                b_JS = tl.load(b_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32)
-                c_JS = tl.load(c_at + t * N, mask=real_JS & exists, other=0.0).to(tl.float32)
+                b_JS = tl.load(b_at + t * BC_ROW, mask=real_JS & exists, other=0.0).to(tl.float32)
+                c_JS = tl.load(c_at + t * BC_ROW, mask=real_JS & exists, other=0.0).to(tl.float32)
 
                 g_JSC = dy_J1C * c_JS[:, :, None] + carry_JSC
                 carry_JSC = tl.exp2(delta_J1C * a_JSC) * g_JSC
@@ -312,7 +280,7 @@ def _backward_kernel(
                 if SOFTPLUS:
                     ddelta_J1C *= _one_minus_exp(delta_J1C)
                 tl.store(du_ptr + wide_J1C + t * E, du_J1C, mask=first_J1C & exists)
-                tl.store(ddelta_ptr + wide_J1C + t * E, ddelta_J1C, mask=first_J1C & exists)
+                tl.store(ddelta_at + t * DDELTA_ROW, ddelta_J1C, mask=first_J1C & exists)
                 tl.store(db_at + t * N, tl.sum(g_JSC * (delta_J1C * u_J1C), 2), mask=real_JS & exists)
 
     group = row_block * population + member
@@ -359,7 +327,9 @@ def _one_minus_exp(x):
 
 
 @triton.jit
-def _sum_kernel(x_ptr, out_ptr, groups, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _sum_kernel(
+    x_ptr, out_ptr, groups, size, WIDTH: tl.constexpr, OUT_ROW: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     column_C = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     total_C = tl.zeros((COLUMNS,), tl.float32)
     for first in range(0, groups, ROWS):
@@ -367,36 +337,4 @@ def _sum_kernel(x_ptr, out_ptr, groups, size, ROWS: tl.constexpr, COLUMNS: tl.co
         mask_RC = (group_R < groups)[:, None] & (column_C < size)[None, :]
         x_RC = tl.load(x_ptr + group_R.to(tl.int64)[:, None] * size + column_C[None, :], mask=mask_RC, other=0.0)
         total_C += tl.sum(x_RC, 0)
-    tl.store(out_ptr + column_C, total_C, mask=column_C < size)
-
-
-@triton.jit
-def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where a program's elements are in a plain tensor, where in the gate, and which of them there are."""
-    blocks = tl.cdiv(channels, COLUMNS)
-    row_R1 = ((tl.program_id(0) // blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
-    column_1C = ((tl.program_id(0) % blocks) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
-    mask_RC = (row_R1 < rows) & (column_1C < channels)
-    return row_R1 * channels + column_1C, row_R1 * gate_stride + column_1C, mask_RC
-
-
-@triton.jit
-def _gate_kernel(y_ptr, gate_ptr, out_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
-    gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
-    y = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
-    tl.store(out_ptr + at, y * gate * tl.sigmoid(gate), mask=mask)
-
-
-@triton.jit
-def _gate_backward_kernel(
-    dout_ptr, y_ptr, gate_ptr, dy_ptr, dgate_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
-    at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
-    gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
-    y = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
-    dout = tl.load(dout_ptr + at, mask=mask, other=0.0).to(tl.float32)
-    sigma = tl.sigmoid(gate)
-    silu = gate * sigma
-    tl.store(dy_ptr + at, dout * silu, mask=mask)
-    tl.store(dgate_ptr + at, dout * y * (sigma + silu * (1 - sigma)), mask=mask)
+    tl.store(out_ptr + column_C // WIDTH * OUT_ROW + column_C % WIDTH, total_C, mask=column_C < size)

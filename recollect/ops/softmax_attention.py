@@ -44,24 +44,31 @@ def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PBHLT: Tensor) -> T
 
 def attention_at(q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor, bias_PHBKL: Tensor | None) -> Tensor:
     """y_PBHKD of queries that stand at the positions `where`; without a bias all they do not see is the future."""
-    if bias_PHBKL is None and use_kernel(q_PBHKD):
+    if bias_PHBKL is None and has_kernel(k_PBHLD, *k_PBHLD.shape[-2:]):
         from recollect.ops import softmax_attention_triton
 
-        if softmax_attention_triton.fits(*k_PBHLD.shape[-2:]):
-            return softmax_attention_triton.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
+        return softmax_attention_triton.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
     if bias_PHBKL is None:
         future_BKL = where_BK[:, :, None] < torch.arange(k_PBHLD.shape[-2], device=where_BK.device)
         bias_PHBKL = q_PBHKD.new_zeros(1, 1, *future_BKL.shape).masked_fill(future_BKL, -math.inf)
     return attention_weights(q_PBHKD, k_PBHLD, bias_PHBKL.transpose(1, 2)) @ v_PBHLD
 
 
+def has_kernel(like: Tensor, length: int, width: int) -> bool:
+    """Whether there is a kernel that holds a whole sequence of a head of this width."""
+    if not use_kernel(like):
+        return False
+    from recollect.ops import softmax_attention_triton
+
+    return softmax_attention_triton.fits(length, width)
+
+
 def fused_attention(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None) -> Tensor:
     """y of a kernel that keeps no scores; without a bias it hides the future. All members share the bias."""
-    if bias_1HLL is None and use_kernel(q_PBHLD):
+    if bias_1HLL is None and has_kernel(q_PBHLD, *q_PBHLD.shape[-2:]):
         from recollect.ops import softmax_attention_triton
 
-        if softmax_attention_triton.fits(*q_PBHLD.shape[-2:]):
-            return softmax_attention_triton.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD)
+        return softmax_attention_triton.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD)
     q_MHLD, k_MHLD, v_MHLD = (x.flatten(0, 1) for x in (q_PBHLD, k_PBHLD, v_PBHLD))
     y_MHLD = F.scaled_dot_product_attention(q_MHLD, k_MHLD, v_MHLD, attn_mask=bias_1HLL, is_causal=bias_1HLL is None)
     return y_MHLD.view_as(v_PBHLD)

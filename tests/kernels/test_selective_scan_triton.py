@@ -22,18 +22,18 @@ def cases() -> list[tuple[int, int, int, int, int]]:
     return small + (real if DEVICE == "cuda" else [])
 
 
-def inputs(case: tuple[int, int, int, int, int], dtype: torch.dtype = torch.float32, gate: bool = True) -> list[Tensor]:
-    """u, raw, a_log, b, c, skip and the gate; b, c and the gate are parts of larger tensors, as in the mixer."""
+def inputs(case: tuple[int, int, int, int, int], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """u, delta, a, b and c; b and c are parts of a larger tensor, as in the mixer."""
     P, B, L, E, N = case
     generator = torch.Generator().manual_seed(sum(case))
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator).to(dtype).to(DEVICE)
 
-    u, raw, bc, z = draw(P, B, L, E), draw(P, B, L, E) - 1, draw(P, B, L, 2 * N + 1), draw(P, B, L, 2 * E)
-    a_log, skip = draw(P, E, N).float() * 0.5, draw(P, E).float()
-    tensors = [u, raw, a_log, bc[..., 1 : N + 1], bc[..., N + 1 :], skip] + [z[..., E:]] * gate
-    return [x.detach().requires_grad_() for x in tensors]
+    u, raw, bc = draw(P, B, L, E), draw(P, B, L, E) - 1, draw(P, B, L, 2 * N + 1)
+    a = -(draw(P, E, N).float() * 0.5).exp()
+    delta = torch.nn.functional.softplus(raw.float()).to(dtype)
+    return [x.detach().requires_grad_() for x in (u, delta, a, bc[..., 1 : N + 1], bc[..., N + 1 :])]
 
 
 def gradients(scan: Scan, arguments: list[Tensor]) -> list[Tensor]:
@@ -45,12 +45,6 @@ def gradients(scan: Scan, arguments: list[Tensor]) -> list[Tensor]:
 
 def in_double(scan: Scan, arguments: list[Tensor]) -> list[Tensor]:
     return gradients(scan, [x.detach().double().requires_grad_() for x in arguments])
-
-
-def plain_arguments(arguments: list[Tensor]) -> list[Tensor]:
-    """What the scan alone takes: delta and A themselves."""
-    u, raw, a_log, b, c, *_ = (x.detach() for x in arguments)
-    return [x.requires_grad_() for x in (u, torch.nn.functional.softplus(raw), -a_log.exp(), b, c)]
 
 
 def assert_close(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
@@ -67,37 +61,17 @@ def kernels_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_scan(case):
-    arguments = plain_arguments(inputs(case))
+    arguments = inputs(case)
     assert_close(gradients(triton_kernels.selective_scan, arguments), in_double(plain.selective_scan, arguments), 2e-6)
-
-
-@pytest.mark.parametrize("gate", [False, True])
-@pytest.mark.parametrize("case", cases()[1::4], ids=str)
-def test_gated_scan(case, gate):
-    arguments = inputs(case, gate=gate)
-    closing = () if gate else (None,)
-    ours = gradients(lambda *x: triton_kernels.gated_selective_scan(*x, *closing), arguments)
-    assert_close(ours, in_double(lambda *x: plain.gated_selective_scan(*x, *closing), arguments), 2e-6)
-
-
-def test_small_steps_keep_their_gradient():
-    """1 - exp(-delta) loses its digits at small delta."""
-    u, raw, *others = inputs((1, 2, 3, 4, 2))
-    raw = (raw.detach() - torch.arange(4, device=DEVICE) * 3).requires_grad_()  # delta from about 0.3 down to 3e-5
-    ours = gradients(triton_kernels.gated_selective_scan, [u, raw, *others])[2]
-    theirs = in_double(plain.gated_selective_scan, [u, raw, *others])[2]
-    assert_close(list(ours.unbind(-1)), list(theirs.unbind(-1)), 5e-6)
 
 
 @pytest.mark.parametrize("case", cases()[3::4], ids=str)
 def test_bfloat16(case):
     arguments = inputs(case, torch.bfloat16)
-    ours = gradients(triton_kernels.gated_selective_scan, arguments)
-    assert [x.dtype for x in ours] == [torch.bfloat16] * 3 + [torch.float32] + [torch.bfloat16] * 2 + [
-        torch.float32,
-        torch.bfloat16,
-    ]
-    assert_close(ours, in_double(plain.gated_selective_scan, arguments), 2e-2)
+    ours = gradients(triton_kernels.selective_scan, arguments)
+    kinds = [torch.bfloat16] * 3 + [torch.float32] + [torch.bfloat16] * 2  # A and its gradient stay float32
+    assert [x.dtype for x in ours] == kinds
+    assert_close(ours, in_double(plain.selective_scan, arguments), 2e-2)
 
 
 def test_strided_inputs_and_gradient():
@@ -105,21 +79,20 @@ def test_strided_inputs_and_gradient():
     strided = [x.detach().transpose(1, -1).contiguous().transpose(1, -1).requires_grad_() for x in arguments]
 
     def scan(*x: Tensor) -> Tensor:
-        return triton_kernels.gated_selective_scan(*x).transpose(1, 2).contiguous().transpose(1, 2)
+        return triton_kernels.selective_scan(*x).transpose(1, 2).contiguous().transpose(1, 2)
 
-    assert_close(gradients(scan, strided), in_double(plain.gated_selective_scan, arguments), 2e-6)
+    assert_close(gradients(scan, strided), in_double(plain.selective_scan, arguments), 2e-6)
 
 
 def test_without_gradients_the_same():
     arguments = inputs((2, 2, 9, 5, 3))
     with torch.no_grad():
-        y = triton_kernels.gated_selective_scan(*arguments)
-    assert torch.equal(y, triton_kernels.gated_selective_scan(*arguments))
+        y = triton_kernels.selective_scan(*arguments)
+    assert torch.equal(y, triton_kernels.selective_scan(*arguments))
 
 
 def test_members_alone_as_in_company():
-    """The scan without torch's own softplus, whose last bits on a CPU depend on where an element lies."""
-    arguments = plain_arguments(inputs((3, 3, 9, 5, 4)))
+    arguments = inputs((3, 3, 9, 5, 4))
     weight = arguments[0].detach().cos()
     y = triton_kernels.selective_scan(*arguments)
     together = [y, *torch.autograd.grad(y, arguments, weight)]
@@ -131,11 +104,11 @@ def test_members_alone_as_in_company():
 
 def test_a_nan_stays_in_its_member():
     arguments = inputs((3, 3, 3, 7, 4))
-    clean = gradients(triton_kernels.gated_selective_scan, arguments)
+    clean = gradients(triton_kernels.selective_scan, arguments)
     poisoned = [x.detach().clone() for x in arguments]
     for x in poisoned:
         x[1] = torch.nan
-    ours = gradients(triton_kernels.gated_selective_scan, [x.requires_grad_() for x in poisoned])
+    ours = gradients(triton_kernels.selective_scan, [x.requires_grad_() for x in poisoned])
     for one, other in zip(ours, clean, strict=True):
         assert torch.equal(one[[0, 2]], other[[0, 2]])
         assert one[1].isnan().all()

@@ -92,3 +92,44 @@ def test_queries_at_a_few_positions(shape, dtype, tolerance):
         one, other = one.detach(), other.detach()
         largest = max(float(other.abs().max()), 1e-3)
         assert float((one.double() - other).abs().max()) < tolerance * largest
+
+
+@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_parts_of_one_product_come_with_its_bias(shape, asked):
+    """The gradient of the product is one tensor, that of the bias its sum over rows."""
+    population, batch, heads, length, width = shape
+    parts_of = 3 if asked is None else 2
+    generator = torch.Generator().manual_seed(4)
+
+    def made(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator).to(DEVICE)
+
+    product, bias = made(population, batch, length, parts_of * heads * width), made(population, parts_of * heads * width)
+    where_BK = None if asked is None else torch.randint(length, (batch, asked), generator=generator).to(DEVICE)
+    q = made(population, batch, heads, asked or 1, width)
+    g = made(population, batch, heads, asked or length, width)
+
+    def by_kernel(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
+        if where_BK is None:
+            return attention.joint_attention(product, bias, heads)
+        return attention.joint_attention_at(q, product, bias, heads, where_BK)
+
+    def plain(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
+        *first, k, v = (product + bias[:, None, None]).unflatten(-1, (parts_of, heads, width)).permute(3, 0, 1, 4, 2, 5)
+        places = torch.arange(length, device=DEVICE).expand(batch, -1) if where_BK is None else where_BK
+        unseen = places[..., None] < torch.arange(length, device=DEVICE)
+        scores = (first[0] if first else q) @ k.mT / width**0.5
+        return scores.masked_fill(unseen[None, :, None], float("-inf")).softmax(-1) @ v
+
+    used = [product, bias] if asked is None else [product, bias, q]
+
+    def outcome(function, dtype: torch.dtype) -> list[Tensor]:
+        tensors = [x.to(dtype).detach().requires_grad_() for x in (product, bias, q)]
+        y = function(*tensors)
+        return [y, *torch.autograd.grad(y, tensors[: len(used)], g.to(dtype))]
+
+    for one, other in zip(outcome(by_kernel, torch.float32), outcome(plain, torch.float64), strict=True):
+        one, other = one.detach(), other.detach()
+        assert one.shape == other.shape
+        assert float((one.double() - other).abs().max()) < 5e-6 * max(float(other.abs().max()), 1e-3)
