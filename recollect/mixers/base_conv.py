@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, ShortConv, normal
+from recollect.nn import Linear, ShortConv, at_positions, normal
 from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, toeplitz
 from recollect.spec.mixers.convolution import BaseConvSpec
 
@@ -55,6 +55,11 @@ class BaseConv(Mixer):
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         return torch.addcmul(x_PBLD, self._convolve(x_PBLD), self.gate(x_PBLD))
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The gate only where it is asked for."""
+        x_PBKD = at_positions(x_PBLD, where_BK)
+        return torch.addcmul(x_PBKD, at_positions(self._convolve(x_PBLD), where_BK), self.gate(x_PBKD))
 
     def start(self, batch: int) -> State:
         """The short filter's last K - 1 inputs, or all inputs so far."""

@@ -18,7 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, normal
+from recollect.nn import Linear, at_positions, normal
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.spec.mixers.linear import BasedSpec
 
@@ -42,9 +42,12 @@ class Based(Mixer):
 
     def _weights(self, q_PBHLF: Tensor, k_PBHLF: Tensor) -> tuple[Tensor, Tensor]:
         """The causal kernel and its row sums."""
-        s_PBHLL = q_PBHLF @ k_PBHLF.transpose(-1, -2) * self.spec.features**-0.5
-        weights_PBHLL = (1 + s_PBHLL + s_PBHLL.square() / 2).tril()
+        weights_PBHLL = self._kernel(q_PBHLF, k_PBHLF).tril()
         return weights_PBHLL, weights_PBHLL.sum(-1, keepdim=True)
+
+    def _kernel(self, q_PBHLF: Tensor, k_PBHLF: Tensor) -> Tensor:
+        s_PBHLL = q_PBHLF @ k_PBHLF.transpose(-1, -2) * self.spec.features**-0.5
+        return 1 + s_PBHLL + s_PBHLL.square() / 2
 
     def _finish(self, o_PBHLD: Tensor) -> Tensor:
         return self.out(merge_heads(o_PBHLD))
@@ -53,6 +56,15 @@ class Based(Mixer):
         q_PBHLF, k_PBHLF, v_PBHLD = self._project(x_PBLD)
         weights_PBHLL, sums_PBHL1 = self._weights(q_PBHLF, k_PBHLF)
         return self._finish(weights_PBHLL @ v_PBHLD / sums_PBHL1)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the queries that are asked for; K of them."""
+        heads = self.spec.heads
+        q_PBHKF = split_heads(self.query(at_positions(x_PBLD, where_BK)), heads)
+        k_PBHLF, v_PBHLD = (split_heads(part(x_PBLD), heads) for part in (self.key, self.value))
+        future_BKL = where_BK[:, :, None] < torch.arange(x_PBLD.shape[2], device=where_BK.device)
+        weights_PBHKL = self._kernel(q_PBHKF, k_PBHLF).masked_fill(future_BKL[:, None], 0)
+        return self._finish(weights_PBHKL @ v_PBHLD / weights_PBHKL.sum(-1, keepdim=True))
 
     def start(self, batch: int) -> State:
         heads, features = self.spec.heads, self._entries()

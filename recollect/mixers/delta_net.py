@@ -19,12 +19,14 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, ShortConv, normal
-from recollect.ops.delta_rule import CHUNK, delta_rule, delta_rule_step
+from recollect.nn import Linear, RMSNorm, ShortConv, at_positions, normal
+from recollect.ops.delta_rule import CHUNK, delta_rule, delta_rule_step, unit_delta_rule, unit_heads
+from recollect.ops.kernels import use_kernel
 from recollect.spec.mixers.delta import DeltaNetSpec, GatedDeltaNetSpec
 
 STD = 0.02
 KEY_EPS = 1e-6
+ALIGNED = 8  # columns: 16 bytes in bfloat16, as tensor cores' kernels want them
 
 
 class DeltaNet(Mixer):
@@ -43,19 +45,25 @@ class DeltaNet(Mixer):
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         return {}
 
-    def log_decay(self, x: Tensor) -> Tensor | None:
-        """g per head, (..., D) -> (..., H); None: nothing decays."""
-        return None
+    def strengths(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """beta and g per head, (..., D) -> (..., H); no g: nothing decays."""
+        (write,) = per_head(x, self.write)
+        return self._beta(write), None
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        return self._finish(delta_rule(*self._over_time(x_PBLD)), x_PBLD)
+        return self._out(self._recalled(x_PBLD), x_PBLD)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The rule needs every position; the norm, the gate and the way out do not."""
+        o_PBKE = at_positions(self._recalled(x_PBLD).flatten(3), where_BK)
+        return self._out(o_PBKE.unflatten(-1, (self.spec.heads, -1)), at_positions(x_PBLD, where_BK))
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         q, k, v_PBHLE, beta_PBHL, g = self._over_time(x_PBLD)
         # The rule is linear in its values: as values, the unit vectors of all positions give its matrix.
         positions_PBHLL = torch.eye(x_PBLD.shape[2], dtype=x_PBLD.dtype, device=x_PBLD.device).expand(*beta_PBHL.shape, -1)
         weights_PBHLL = delta_rule(q, k, positions_PBHLL, beta_PBHL, g)
-        return EffectiveAttention(weights_PBHLL, v_PBHLE, lambda mixed_PBHLE: self._finish(mixed_PBHLE, x_PBLD))
+        return EffectiveAttention(weights_PBHLL, v_PBHLE, lambda mixed_PBHLE: self._out(mixed_PBHLE.transpose(2, 3), x_PBLD))
 
     def start(self, batch: int) -> State:
         width, heads = self.site.width, self.spec.heads
@@ -66,7 +74,7 @@ class DeltaNet(Mixer):
         qkv_PBC, after = self.qkv(x_PBD), {}
         if self.conv is not None:
             qkv_PBC, after["conv"] = self.conv.step(qkv_PBC, state["conv"])
-        q, k, v, beta, g = self._rule_inputs(x_PBD, F.silu(qkv_PBC))
+        q, k, v, beta, g = self._rule_inputs(x_PBD, self._rounded(F.silu(qkv_PBC)))
         o_PBHE, after["memory"] = delta_rule_step(q, k, v, beta, state["memory"], g)
         return self._out(o_PBHE, x_PBD), after
 
@@ -82,26 +90,31 @@ class DeltaNet(Mixer):
         memory = width * values // heads  # written once a position, read twice except in the first chunk
         return projections + channels * self.spec.kernel + inside_chunks + memory + 2 * memory * (length - chunk) // length
 
-    def _over_time(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """q, k, v, beta and g with time behind the heads, as the rule takes them."""
+    def _recalled(self, x_PBLD: Tensor) -> Tensor:
+        """o_PBLHE, what the memory answers at every position."""
+        keys, heads = self.site.width // self.spec.heads, self.spec.heads
+        return unit_delta_rule(self._channels(x_PBLD), *self.strengths(x_PBLD), keys, heads, KEY_EPS)
+
+    def _channels(self, x_PBLD: Tensor) -> Tensor:
+        """Those of q, k and v as the rule takes them, before q and k are normalised."""
         qkv_PBLC = self.qkv(x_PBLD)
-        qkv_PBLC = F.silu(qkv_PBLC) if self.conv is None else self.conv(qkv_PBLC, silu=True)
-        q, k, v, beta, g = self._rule_inputs(x_PBLD, qkv_PBLC)
+        return self._rounded(F.silu(qkv_PBLC) if self.conv is None else self.conv(qkv_PBLC, silu=True))
+
+    def _over_time(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """q, k, v, beta and g with time behind the heads."""
+        q, k, v, beta, g = self._rule_inputs(x_PBLD, self._channels(x_PBLD))
         q, k, v, beta = (values.transpose(2, 3) for values in (q, k, v, beta))
         return q, k, v, beta, None if g is None else g.transpose(2, 3)
 
-    def _rule_inputs(self, x: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many; `qkv` is behind the SiLU."""
-        parts = self._rounded(qkv).split((self.site.width, self.site.width, self.values), dim=-1)
-        q, k, v = (part.unflatten(-1, (self.spec.heads, -1)) for part in parts)
-        beta = self.write(x).sigmoid() * (2 if self.spec.negative else 1)
-        return _normalised(q) * q.shape[-1] ** -0.5, _normalised(k), v, beta, self.log_decay(x)
+    def _rule_inputs(self, x: Tensor, channels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many."""
+        return *unit_heads(channels, self.site.width // self.spec.heads, self.spec.heads, KEY_EPS), *self.strengths(x)
+
+    def _beta(self, write: Tensor) -> Tensor:
+        return write.sigmoid() * (2 if self.spec.negative else 1)
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.bfloat16().to(values.dtype) if self.spec.precision == "bf16" else values
-
-    def _finish(self, o_PBHLE: Tensor, x_PBLD: Tensor) -> Tensor:
-        return self._out(o_PBHLE.transpose(2, 3), x_PBLD)
 
     def _out(self, o: Tensor, x: Tensor) -> Tensor:
         """From o (..., H, E) and x (..., D) to the output (..., D)."""
@@ -109,5 +122,16 @@ class DeltaNet(Mixer):
         return self.out(y if self.gate is None else y * F.silu(self.gate(x)))
 
 
-def _normalised(x: Tensor) -> Tensor:
-    return x * (x.square().sum(-1, keepdim=True) + KEY_EPS).rsqrt()
+def per_head(x: Tensor, *layers: Linear) -> list[Tensor]:
+    """What each layer makes of x, a number per head; a GPU computes them together: products of few columns are slow there."""
+    if not use_kernel(x):
+        return [layer(x) for layer in layers]
+    weights = [layer.weight for layer in layers]
+    heads = [weight.shape[2] for weight in weights]
+    joined_PDH = F.pad(torch.cat(weights, dim=2), (0, -sum(heads) % ALIGNED))
+    flat = torch.bmm(x.reshape(x.shape[0], -1, x.shape[-1]), joined_PDH).view(*x.shape[:-1], -1)
+    parts = flat[..., : sum(heads)].split(heads, dim=-1)
+    return [
+        part if layer.bias is None else part + layer.bias.view(x.shape[0], *[1] * (x.dim() - 2), -1)
+        for part, layer in zip(parts, layers, strict=True)
+    ]

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import Site
-from recollect.mixers.delta_net import STD, DeltaNet
+from recollect.mixers.delta_net import STD, DeltaNet, per_head
 from recollect.nn import Kind, Linear, log_uniform_step, normal
 from recollect.spec.mixers.delta import GatedDeltaNetSpec
 
@@ -39,9 +39,10 @@ class GatedDeltaNet(DeltaNet):
         rates_H = RATE_MAX * (1 - torch.rand(self.spec.heads, generator=generator))  # (0, 1], for the logarithm's sake
         return {"a_log_PH": rates_H.log()}
 
-    def log_decay(self, x: Tensor) -> Tensor:
+    def strengths(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        write, forget = per_head(x, self.write, self.forget)
         rates = self.a_log_PH.exp().view(self.site.population, *[1] * (x.dim() - 2), self.spec.heads)
-        return -rates * F.softplus(self.forget(x))
+        return self._beta(write), -rates * F.softplus(forget)
 
     def operations_per_token(self) -> int:
         return super().operations_per_token() + self.site.width * self.spec.heads

@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, normal
+from recollect.nn import Linear, RMSNorm, at_positions, normal
 from recollect.ops.gla import decayed_scores
 from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.linear import GLASpec
 
 ROOT = 16
@@ -50,10 +51,17 @@ class GLA(Mixer):
         return q_PBHLD * q_PBHLD.shape[-1] ** -0.5, k_PBHLD, v_PBHLE, log_decay_PBHLD
 
     def _finish(self, o_PBHLE: Tensor, x_PBLD: Tensor) -> Tensor:
-        return self.out(merge_heads(self.norm(o_PBHLE)) * F.silu(self.gate(x_PBLD)))
+        return self.out(silu_gate(merge_heads(self.norm(o_PBHLE)), self.gate(x_PBLD)))
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         return self.effective_attention(x_PBLD).output()
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        q_PBHLD, k_PBHLD, v_PBHLE, log_decay_PBHLD = self._project(x_PBLD)
+        weights_PBHLL = decayed_scores(q_PBHLD, k_PBHLD, log_decay_PBHLD)
+        index_PBHKL = where_BK[None, :, None, :, None].expand(*weights_PBHLL.shape[:3], -1, weights_PBHLL.shape[-1])
+        return self._finish(weights_PBHLL.gather(3, index_PBHKL) @ v_PBHLE, at_positions(x_PBLD, where_BK))
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         q_PBHLD, k_PBHLD, v_PBHLE, log_decay_PBHLD = self._project(x_PBLD)

@@ -25,7 +25,8 @@ from torch import Generator, Tensor, nn
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, normal, uniform
 from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.long_conv import long_conv, operations, toeplitz
+from recollect.ops.kernels import use_kernel
+from recollect.ops.long_conv import TOEPLITZ_LENGTH, long_conv, operations, toeplitz
 from recollect.ops.power_sums import Pair, power_sums, times
 from recollect.spec.mixers.convolution import H3Spec
 
@@ -96,6 +97,8 @@ class H3(Mixer):
         return torch.addcmul(long_conv(k_PBLD, self._shift_kernel(x_PBLD.shape[2])), k_PBLD, self.shift_skip_PD[:, None, None])
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_kernel(x_PBLD) and x_PBLD.shape[2] <= TOEPLITZ_LENGTH:
+            return self._by_one_product(x_PBLD)
         q_PBILH, k_PBILH, v_PBELH = (
             y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 1, 4, 2, 3)
             for y_PBLD in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
@@ -107,6 +110,19 @@ class H3(Mixer):
         )
         y_PBELH = (q_PBILH[:, :, :, None] * mixed_PRLH.view_as(products_PBIELH)).sum(2)
         return self.out(y_PBELH.permute(0, 1, 3, 4, 2).flatten(3))
+
+    def _by_one_product(self, x_PBLD: Tensor) -> Tensor:
+        """The same in the layout of one matrix product per head: what a row of it is stays last in memory throughout."""
+        q_PHLIB, k_PHLIB, v_PHLEB = (
+            y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 3, 2, 4, 1).contiguous()
+            for y_PBLD in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
+        )
+        products_PHLIEB = k_PHLIB[..., :, None, :] * v_PHLEB[..., None, :, :]
+        matrix_PHLL = toeplitz(self._diagonal_kernel(x_PBLD.shape[2]))
+        matrix_PHLL = matrix_PHLL + torch.diag_embed(self.skip_PH[..., None].expand_as(matrix_PHLL[..., 0]))
+        mixed_PHLIEB = (matrix_PHLL @ products_PHLIEB.flatten(3)).view_as(products_PHLIEB)
+        y_PHLEB = (q_PHLIB[..., :, None, :] * mixed_PHLIEB).sum(3)
+        return self.out(y_PHLEB.permute(0, 4, 2, 1, 3).flatten(3))
 
     def start(self, batch: int) -> State:
         size, heads, head = (self.site.population, batch), self.heads, self.spec.head

@@ -24,7 +24,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, ShortConv, fan_in_uniform, normal
+from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, fan_in_uniform, normal
 from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, toeplitz
 from recollect.spec.mixers.convolution import HyenaSpec
 
@@ -80,10 +80,19 @@ class Hyena(Mixer):
         return (filter_PLD * self.get_buffer("envelope_LD")[:length]).transpose(1, 2)
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        mixed_PBLD, second_PBLD = self._mixed(x_PBLD)
+        return self.out(mixed_PBLD * second_PBLD)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The second gate and the way out only where they are asked for."""
+        mixed_PBKD, second_PBKD = (at_positions(y_PBLD, where_BK) for y_PBLD in self._mixed(x_PBLD))
+        return self.out(mixed_PBKD * second_PBKD)
+
+    def _mixed(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor]:
+        """The long convolution of v x1, and x2."""
         first_PBLD, second_PBLD, v_PBLD = self.short(self.into(x_PBLD)).chunk(3, dim=-1)
         u_PBLD = v_PBLD * first_PBLD
-        mixed_PBLD = torch.addcmul(long_conv(u_PBLD, self._filter(x_PBLD.shape[2])), u_PBLD, self.skip_PD[:, None, None])
-        return self.out(mixed_PBLD * second_PBLD)
+        return torch.addcmul(long_conv(u_PBLD, self._filter(x_PBLD.shape[2])), u_PBLD, self.skip_PD[:, None, None]), second_PBLD
 
     def start(self, batch: int) -> State:
         """The short convolution's last inputs, and all inputs of the long one so far."""

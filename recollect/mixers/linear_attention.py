@@ -18,11 +18,12 @@ that, "sum" with "elu+1" is the paper's layer, and "rms" is fla's, whose default
 not among these three.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, normal
+from recollect.nn import Linear, RMSNorm, at_positions, normal
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.spec.mixers.linear import LinearAttentionSpec
 
@@ -45,8 +46,11 @@ class LinearAttention(Mixer):
     def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Mapped queries, mapped keys, and values."""
         q_PBHLD, k_PBHLD, v_PBHLD = (split_heads(part(x_PBLD), self.spec.heads) for part in (self.query, self.key, self.value))
-        q_PBHLD, k_PBHLD = self._feature_map(q_PBHLD), self._feature_map(k_PBHLD)
-        return (q_PBHLD, k_PBHLD, v_PBHLD) if self.norm is None else (q_PBHLD * q_PBHLD.shape[-1] ** -0.5, k_PBHLD, v_PBHLD)
+        return self._mapped_queries(q_PBHLD), self._feature_map(k_PBHLD), v_PBHLD
+
+    def _mapped_queries(self, q_PBHLD: Tensor) -> Tensor:
+        q_PBHLD = self._feature_map(q_PBHLD)
+        return q_PBHLD if self.norm is None else q_PBHLD * q_PBHLD.shape[-1] ** -0.5
 
     def _feature_map(self, x: Tensor) -> Tensor:
         if self.spec.feature_map == "identity":
@@ -67,6 +71,18 @@ class LinearAttention(Mixer):
         if self.norm is None:
             o_PBHLD = o_PBHLD / self._denominator(scores_PBHLL.sum(-1, keepdim=True))
         return self._finish(o_PBHLD)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the queries that are asked for; K of them."""
+        heads = self.spec.heads
+        k_PBHLD, v_PBHLD = (split_heads(part(x_PBLD), heads) for part in (self.key, self.value))
+        q_PBHKD = self._mapped_queries(split_heads(self.query(at_positions(x_PBLD, where_BK)), heads))
+        future_BKL = where_BK[:, :, None] < torch.arange(x_PBLD.shape[2], device=where_BK.device)
+        scores_PBHKL = (q_PBHKD @ self._feature_map(k_PBHLD).transpose(-1, -2)).masked_fill(future_BKL[:, None], 0)
+        o_PBHKD = scores_PBHKL @ v_PBHLD
+        if self.norm is None:
+            o_PBHKD = o_PBHKD / self._denominator(scores_PBHKL.sum(-1, keepdim=True))
+        return self._finish(o_PBHKD)
 
     def start(self, batch: int) -> State:
         lead = (self.site.population, batch, self.spec.heads)

@@ -25,8 +25,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, RMSNorm, ShortConv, fan_in_uniform, log_uniform_step, normal
+from recollect.nn import Kind, Linear, RMSNorm, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal
 from recollect.ops.decayed import decayed
+from recollect.ops.gated_scores import gated_scores
+from recollect.ops.kernels import use_kernel
+from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.state_space import Mamba2Spec
 
 RATE_MIN, RATE_MAX = 1.0, 16.0
@@ -59,10 +62,37 @@ class Mamba2(Mixer):
         return {"a_log_PH": rates_H.log(), "skip_PH": torch.ones(self.heads), "delta_bias_PH": delta_bias_H}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_kernel(x_PBLD):
+            y_PBHLV = self._read(x_PBLD, None)
+            return self._leave(y_PBHLV.transpose(2, 3).flatten(3), self._gate(x_PBLD))
         gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._projected(x_PBLD)
         y_PBHLV = self._weights(b_PBLN, c_PBLN, delta_PBHL) @ (v_PBHLV * delta_PBHL[..., None])
         y_PBHLV = torch.addcmul(y_PBHLV, v_PBHLV, self.skip_PH[:, None, :, None, None])
         return self._leave(y_PBHLV.transpose(2, 3).flatten(3), gate_PBLE)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        y_PBHKV = self._read(x_PBLD, where_BK)
+        return self._leave(y_PBHKV.transpose(2, 3).flatten(3), self._gate(at_positions(x_PBLD, where_BK)))
+
+    def _gate(self, x: Tensor) -> Tensor | None:
+        return self.into.columns(x, 0, self.inner) if self.spec.gate else None
+
+    def _read(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
+        """y before the gate, y_PBHKV at K positions or everywhere; z, v with B and C, and delta are products of their own."""
+        start = self.inner * self.spec.gate
+        mixed_PBLF = self.into.columns(x_PBLD, start, start + self.mixed)
+        low_PBLH = self.into.columns(x_PBLD, start + self.mixed, start + self.mixed + self.heads)
+        v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._inputs(mixed_PBLF, low_PBLH)
+        running_PBHL = (delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]).double().cumsum(-1)
+        # delta_j is part of what column j is weighed with; where it underflows nothing was written.
+        column_PBHL = delta_PBHL.clamp(min=1e-30).double().log() - running_PBHL
+        row_PBHK = running_PBHL
+        if where_BK is not None:
+            index = where_BK[None, :, None].expand(*running_PBHL.shape[:3], -1)
+            row_PBHK, c_PBLN = running_PBHL.gather(3, index), at_positions(c_PBLN, where_BK)
+        c_PB1KN, b_PB1LN = c_PBLN[:, :, None], b_PBLN[:, :, None]
+        return gated_scores(c_PB1KN, b_PB1LN, v_PBHLV, row_PBHK, column_PBHL, self.skip_PH, where_BK)[0]
 
     def start(self, batch: int) -> State:
         shape = (self.site.population, batch, self.heads, self.spec.state, self.spec.head)
@@ -95,10 +125,14 @@ class Mamba2(Mixer):
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor, Tensor]:
         gate_PBLE, mixed_PBLF, low_PBLH = self._enter(x_PBLD)
+        return gate_PBLE, *self._inputs(mixed_PBLF, low_PBLH)
+
+    def _inputs(self, mixed_PBLF: Tensor, low_PBLH: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """v, B, C and delta of all positions."""
         mixed_PBLF = self.conv(mixed_PBLF, silu=True) if self.conv else F.silu(mixed_PBLF)
         v_PBLHV, b_PBLN, c_PBLN = self._split(mixed_PBLF)
         delta_PBLH = F.softplus(low_PBLH + self.delta_bias_PH[:, None, None])
-        return gate_PBLE, v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBLH.transpose(2, 3)
+        return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBLH.transpose(2, 3)
 
     def _weights(self, b_PBLN: Tensor, c_PBLN: Tensor, delta_PBHL: Tensor) -> Tensor:
         """What position i reads of delta_j v_j: the match of C_i and B_j, times what the decay has left of it."""
@@ -114,7 +148,7 @@ class Mamba2(Mixer):
         return v.unflatten(-1, (self.heads, self.spec.head)), b, c
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
-        out: Tensor = self.out(self.norm(y if gate is None else y * F.silu(gate)))
+        out: Tensor = self.out(self.norm(y if gate is None else silu_gate(y, gate)))
         return out
 
     def state_size(self) -> int:

@@ -26,7 +26,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, ShortConv, normal, zeros
+from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, normal, zeros
+from recollect.ops.gated_scores import gated_scores
+from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.kernels import use_kernel
+from recollect.ops.norm import norm
+from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.recurrent import MLSTMSpec
 
 EPS, NORM_EPS = 1e-6, 1e-5
@@ -60,7 +65,32 @@ class MLSTM(Mixer):
         return projections | {"scale_PE": torch.ones(self.inner), "skip_PE": torch.ones(self.inner)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        return self.effective_attention(x_PBLD).output()
+        return self._read(x_PBLD, None) if use_kernel(x_PBLD) else self.effective_attention(x_PBLD).output()
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and norm, gate and projection there."""
+        return self._read(x_PBLD, where_BK)
+
+    def _read(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
+        """The output at K positions, or everywhere, with the matrix as a product of scores and gates of rows and columns."""
+        u_PBLE = self.up.columns(x_PBLD, 0, self.inner)
+        asked_PBKD = x_PBLD if where_BK is None else at_positions(x_PBLD, where_BK)
+        z_PBKE = self.up.columns(asked_PBKD, self.inner, 2 * self.inner)
+        c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
+        q_PBHKD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL = (x.transpose(2, 3) for x in self._heads(c_PBLE, u_PBLE))
+        past_PBHL = F.logsigmoid(f_PBHL).double().cumsum(-1)
+        column_PBHL = i_PBHL.double() - past_PBHL
+        m_PBHK = (past_PBHL + column_PBHL.cummax(-1).values).clamp(min=0)
+        row_PBHK = past_PBHL - m_PBHK
+        if where_BK is not None:
+            index = where_BK[None, :, None].expand(*m_PBHK.shape[:3], -1)
+            m_PBHK, row_PBHK = m_PBHK.gather(3, index), row_PBHK.gather(3, index)
+            q_PBHKD = split_heads(at_positions(merge_heads(q_PBHKD), where_BK), self.spec.heads)
+            c_PBLE = at_positions(c_PBLE, where_BK)
+        sum_PBHKD, total_PBHK = gated_scores(q_PBHKD, k_PBHLD, v_PBHLD, row_PBHK, column_PBHL, None, where_BK)
+        divisor_PBHK = _divisor(total_PBHK, m_PBHK.to(total_PBHK.dtype))
+        h_PBHKD = (sum_PBHKD / divisor_PBHK[..., None]).to(v_PBHLD.dtype)
+        return self._finish(h_PBHKD.transpose(2, 3), c_PBLE, z_PBKE)
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         u_PBLE, z_PBLE = self.up(x_PBLD).chunk(2, dim=-1)
@@ -100,15 +130,30 @@ class MLSTM(Mixer):
     def _heads(self, c: Tensor, u: Tensor) -> tuple[Tensor, ...]:
         """q, k / sqrt(D), v as (P, B, ..., H, D), and i and f as (P, B, ..., H)."""
         q, k, v = (_by_blocks(x, weight) for x, weight in ((c, self.query_PROO), (c, self.key_PROO), (u, self.value_PROO)))
-        i, f = self.gates(torch.cat((q, k, v), dim=-1)).chunk(2, dim=-1)
+        i, f = self._gates(q, k, v).chunk(2, dim=-1)
         q, k, v = (x.unflatten(-1, (self.spec.heads, -1)) for x in (q, k, v))
         return q, k / math.sqrt(k.shape[-1]), v, i, f
 
+    def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """i and f beside each other."""
+        if not use_kernel(q):
+            return self.gates(torch.cat((q, k, v), dim=-1))
+        # Three products with a part of the weights each: q, k and v need not be copied into one tensor.
+        assert self.gates.bias is not None
+        parts = zip((q, k, v), self.gates.weight.split(self.inner, dim=1), strict=True)
+        products = [torch.bmm(part.flatten(1, -2), weight).float() for part, weight in parts]
+        total_PMO = products[0] + products[1] + products[2] + self.gates.bias[:, None]
+        return total_PMO.view(*q.shape[:-1], -1)
+
     def _finish(self, h: Tensor, c: Tensor, z: Tensor) -> Tensor:
         """Norm, direct path, gate and projection of what the heads (P, B, ..., H, D) read."""
-        normed = F.layer_norm(h, h.shape[-1:], eps=NORM_EPS).flatten(-2)
+        if use_kernel(h):
+            ones_PD = torch.ones(h.shape[0], h.shape[-1], device=h.device)
+            normed = norm(h, ones_PD, None, NORM_EPS, "layer").flatten(-2)
+        else:
+            normed = F.layer_norm(h, h.shape[-1:], eps=NORM_EPS).flatten(-2)
         members = (slice(None), *[None] * (c.dim() - 2))
-        return self.down(torch.addcmul(normed * self.scale_PE[members], self.skip_PE[members], c) * F.silu(z))
+        return self.down(silu_gate(torch.addcmul(normed * self.scale_PE[members], self.skip_PE[members], c), z))
 
     def state_size(self) -> int:
         heads, conv = self.spec.heads, self.inner * max(0, self.spec.kernel - 1)
@@ -124,6 +169,10 @@ class MLSTM(Mixer):
 def _by_blocks(x: Tensor, weight_PROO: Tensor) -> Tensor:
     """x (P, B, ..., E) times a block-diagonal matrix per member."""
     population, blocks, size, _ = weight_PROO.shape
+    if use_kernel(x) and blocks > 1:
+        # Tensor cores make nothing of blocks of four: the zeros around them cost less.
+        dense_PROSO = torch.diag_embed(weight_PROO.permute(0, 2, 3, 1), dim1=1, dim2=3)
+        return torch.bmm(x.flatten(1, -2), dense_PROSO.reshape(population, blocks * size, -1)).view(x.shape)
     y_PMRO = torch.einsum("pmri,prio->pmro", x.reshape(population, -1, blocks, size), weight_PROO)
     return y_PMRO.reshape(x.shape)
 

@@ -17,13 +17,15 @@ distance (xPos), divides the scores by their sums and normalises heads with Grou
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, normal
+from recollect.nn import Linear, RMSNorm, at_positions, normal
+from recollect.ops.gated_scores import gated_scores
 from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.kernels import use_kernel
 from recollect.ops.rotary import rotate
+from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.linear import RetNetSpec
 
 
@@ -49,10 +51,29 @@ class RetNet(Mixer):
         return q_PBHLD * q_PBHLD.shape[-1] ** -0.5, k_PBHLD, v_PBHLE
 
     def _finish(self, o_PBHLE: Tensor, x_PBLD: Tensor) -> Tensor:
-        return self.out(merge_heads(self.norm(o_PBHLE)) * F.silu(self.gate(x_PBLD)))
+        return self.out(silu_gate(merge_heads(self.norm(o_PBHLE)), self.gate(x_PBLD)))
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_kernel(x_PBLD):
+            q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+            return self._finish(self._retained(rotate(q_PBHLD), rotate(k_PBHLD), v_PBHLE, None), x_PBLD)
         return self.effective_attention(x_PBLD).output()
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+        q_PBHKD = split_heads(at_positions(merge_heads(rotate(q_PBHLD)), where_BK), self.spec.heads)
+        return self._finish(self._retained(q_PBHKD, rotate(k_PBHLD), v_PBHLE, where_BK), at_positions(x_PBLD, where_BK))
+
+    def _retained(self, q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, where_BK: Tensor | None) -> Tensor:
+        """o_PBHKE: gamma_h^(i - j) is a gate of row i times one of column j."""
+        position_L = torch.arange(k_PBHLD.shape[-2], dtype=torch.float64, device=k_PBHLD.device)
+        log_HL = _log_gamma(self.spec.heads, k_PBHLD.device)[:, None] * position_L
+        column_PBHL = -log_HL.expand(*k_PBHLD.shape[:2], -1, -1)
+        row_PBHK = -column_PBHL
+        if where_BK is not None:
+            row_PBHK = row_PBHK.gather(3, where_BK[None, :, None].expand(*q_PBHKD.shape[:3], -1))
+        return gated_scores(q_PBHKD, k_PBHLD, v_PBHLE, row_PBHK, column_PBHL, None, where_BK)[0]
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)

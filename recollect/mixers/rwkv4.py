@@ -24,7 +24,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, fan_in_uniform, token_shift, zeros
+from recollect.nn import Init, Kind, Linear, at_positions, fan_in_uniform, token_shift, zeros
 from recollect.ops.wkv import wkv, wkv_step
 from recollect.spec.mixers.recurrent import RWKV4Spec
 
@@ -77,6 +77,12 @@ class RWKV4(Mixer):
     def forward(self, x_PBLD: Tensor) -> Tensor:
         k_PBLD, v_PBLD, gate_PBLD = self._branches(x_PBLD, token_shift(x_PBLD))
         return self.out(gate_PBLD * wkv(k_PBLD, v_PBLD, -self.time_decay_PD.exp(), self.time_first_PD))
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The way out only where it is asked for."""
+        k_PBLD, v_PBLD, gate_PBLD = self._branches(x_PBLD, token_shift(x_PBLD))
+        y_PBLD = wkv(k_PBLD, v_PBLD, -self.time_decay_PD.exp(), self.time_first_PD)
+        return self.out(at_positions(gate_PBLD, where_BK) * at_positions(y_PBLD, where_BK))
 
     def start(self, batch: int) -> State:
         zeros_PBD = self.time_decay_PD.new_zeros(self.site.population, batch, self.site.width)

@@ -44,6 +44,28 @@ def delta_rule(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, beta_PBHL: Ten
     return torch.cat(outputs, dim=-2)
 
 
+def unit_delta_rule(qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float) -> Tensor:
+    """o_PBLHE of the rule on queries and keys of length one, from their F = H (2 D + E) raw channels; `keys` is D."""
+    if use_kernel(qkv_PBLF, beta_PBLH):
+        from recollect.ops import delta_rule_triton
+
+        return delta_rule_triton.unit_delta_rule(qkv_PBLF, beta_PBLH, g_PBLH, keys, heads, eps)
+    q, k, v = unit_heads(qkv_PBLF, keys, heads, eps)
+    q, k, v, beta_PBHL = (x.transpose(2, 3) for x in (q, k, v, beta_PBLH))
+    return delta_rule(q, k, v, beta_PBHL, None if g_PBLH is None else g_PBLH.transpose(2, 3)).transpose(2, 3)
+
+
+def unit_heads(qkv: Tensor, keys: int, heads: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """q / sqrt(D), k and v, (..., H, D or E), q and k divided by sqrt(|.|^2 + eps); the channels are all of q, of k, of v."""
+    parts = qkv.split((heads * keys, heads * keys, qkv.shape[-1] - 2 * heads * keys), dim=-1)
+    q, k, v = (part.unflatten(-1, (heads, -1)) for part in parts)
+    return _unit(q, eps) * keys**-0.5, _unit(k, eps), v
+
+
+def _unit(x: Tensor, eps: float) -> Tensor:
+    return x * (x.square().sum(-1, keepdim=True) + eps).rsqrt()
+
+
 def delta_rule_step(
     q_PBHD: Tensor, k_PBHD: Tensor, v_PBHE: Tensor, beta_PBH: Tensor, state_PBHDE: Tensor, g_PBH: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,4 @@
-"""The delta rule on unit keys and queries in four kernels: of chunks of 64 positions only small squares and the memories at
-their borders leave the chip.
+"""The delta rule on queries and keys of length one, as four kernels that walk through chunks of 64 positions.
 
     S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T          o_t = S_t^T q_t / sqrt(D)
 
@@ -8,14 +7,16 @@ where q and k are the given ones, divided by sqrt(|.|^2 + eps).
 Shapes: P population, B batch, L length, H heads, D channels of a key, E of a value, C chunks of T positions; M = P B H
 sequences; F = H (2 D + E) channels: those of q, of k and of v, one head after the other in each.
 
-Inside a chunk, S the memory before it, since, until and decay_ij what is left of its start, at its end, and at i of a write at j:
+Inside a chunk, where S is the memory before it, and since_i, until_j and decay_ij are what is left at i of the chunk's start,
+at its end of a write at j, and at i of a write at j:
 
-    N = strictly_lower(k k^T decay)    A = lower(q k^T decay) / sqrt(D)    X = v - since k S    Y = (I + N beta)^-1 X    U = beta Y
-    o = since q S / sqrt(D) + A U          S' = since_T S + k^T until U          H = N (I + beta N)^-1          Y = X - H beta X
+    N = strictly_lower(k k^T decay)      A = lower(q k^T decay) / sqrt(D)      X = v - since k S      Y = (I + N beta)^-1 X
+    U = beta Y          o = A U + since q S / sqrt(D)          S' = since_T S + k^T until U
 
-`_squares` makes A and H, all chunks side by side; H by forward substitution in blocks of 16, which two products a time then join
-(no power of N is formed: those overflow where keys repeat). `_walk` goes from chunk to chunk with S, or some columns of it, on
-the chip. Backward, `_walk_back` goes the other way with dS, and `_finish` does the rest, all chunks side by side:
+`_squares` makes A and H = N (I + beta N)^-1, with which Y = X - H beta X, all chunks side by side: by forward substitution in
+blocks of 16, which two products at a time then join. (No power of N is formed: those explode where keys repeat.) `_walk` goes
+from chunk to chunk with some columns of S, which it writes at every border and reads back from the cache. Backward,
+`_walk_back` goes the other way with dS, and `_finish` does the rest, all chunks side by side:
 
     dU = A^T do + until k dS'          dR = dU - H^T beta dU          dv = beta dR          dbeta = sum_e dR Y
     dS = since_T dS' + q^T since do / sqrt(D) - k^T beta since dR
@@ -23,10 +24,10 @@ the chip. Backward, `_walk_back` goes the other way with dS, and `_finish` does 
     dq = since do S^T / sqrt(D) + a k          dk = a^T q + (n + n^T) k + until U dS'^T - beta since dR S^T
     dg_t = sum_{i>=t>j} (dA A + dN N)_ij + (what since, until and since_T contribute)
 
-and at last through the norms, x the given q or k and r = 1 / sqrt(|x|^2 + eps): dx = r (dq - q sum_d q dq). The sums need no pass
-over d: o is linear in q, so sum_d q dq = sum_e o do, and in the same way sum_d k dk = 2 sum_e dR U - beta sum_e dR v.
+and at last through the norms, x the given q or k and r = 1 / sqrt(|x|^2 + eps): dx = r (dq - q sum_d q dq). These sums need no
+pass over d: o is linear in q, so sum_d q dq = sum_e o do, and in the same way sum_d k dk = 2 sum_e dR U - beta sum_e dR v.
 
-Products take their operands in the dtype of the input, bfloat16 or float32 as tf32 or "ieee", and add up in float32; everything
+Products take their operands in the dtype of the input, bfloat16 or float32 as tf32 or "ieee", and add up in float32; what is
 between them is float32. r is a factor of rows, so that q and k go into products as they are.
 """
 
@@ -42,13 +43,6 @@ from torch import Tensor
 
 CHUNK = 64  # one warpgroup's product has 64 rows; squares of 64 x 64 are then 32 registers of each of 128 threads
 BLOCK = 16  # of the substitution; must divide a chunk
-# Channels of a key: a chunk's q and k, 64 x 512 in bfloat16, and 32 columns of the memory fill the shared memory.
-WIDEST_BYTES = 1024
-MEMORY = 16384  # elements of S, or of the columns of it that a program holds: 64 registers of each of 256 threads
-
-
-def fits(keys: int, dtype: torch.dtype) -> bool:
-    return triton.next_power_of_2(keys) * dtype.itemsize <= WIDEST_BYTES
 
 
 def unit_delta_rule(qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float) -> Tensor:
@@ -66,9 +60,8 @@ class _Rule(torch.autograd.Function):
         steps = min(CHUNK, max(BLOCK, triton.next_power_of_2(length)))
         chunks, sequences = triton.cdiv(length, steps), population * batch * heads
         precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-        ctx.sizes = {
-            "KEYS": keys, "VALUES": values, "STEPS": steps, "GATED": g is not None, "SINGLE": chunks == 1, "PRECISION": precision,
-        }  # fmt: skip
+        ctx.sizes = {"KEYS": keys, "VALUES": values, "STEPS": steps, "PRECISION": precision}
+        ctx.sizes |= {"GATED": g is not None, "SINGLE": chunks == 1}
         ctx.scalars = (*qkv.stride()[:3], batch, heads, length, chunks, keys**-0.5)
         ctx.eps = eps
         o = qkv.new_empty(population, batch, length, heads, values)
@@ -81,7 +74,7 @@ class _Rule(torch.autograd.Function):
                 qkv, beta, _or(g, beta), squares, roots, *ctx.scalars, eps, sequences,
                 **ctx.sizes, BLOCK=BLOCK, BLOCK_KEYS=_padded(keys, 128), num_warps=4, num_stages=1,
             )  # fmt: skip
-            grid, columns = _by_columns(sequences, ctx.sizes)
+            grid, columns = _by_columns(sequences, keys, values)
             _walk[grid](
                 qkv, beta, _or(g, beta), squares, roots, solved, memories, o, *ctx.scalars, sequences, **ctx.sizes, **columns
             )
@@ -97,16 +90,15 @@ class _Rule(torch.autograd.Function):
         dbeta, dg = torch.empty_like(beta), None if g is None else torch.empty_like(g)
         reading, dmemories = torch.empty_like(solved), torch.empty_like(memories)  # dR, dS'
         if o.numel():
-            grid, columns = _by_columns(sequences, ctx.sizes)
+            keys, values = ctx.sizes["KEYS"], ctx.sizes["VALUES"]
+            grid, columns = _by_columns(sequences, keys, values)
             _walk_back[grid](
                 qkv, beta, _or(g, beta), squares, roots, reading, dmemories, do, dqkv,
                 *ctx.scalars, sequences, **ctx.sizes, **columns,
             )  # fmt: skip
-            keys, values = ctx.sizes["KEYS"], ctx.sizes["VALUES"]
             _finish[(sequences * squares.shape[2],)](
-                qkv, beta, _or(g, beta), squares, roots, solved, reading, memories, dmemories, o, do, dqkv, dbeta, _or(dg, dbeta),
-                *ctx.scalars, sequences, **ctx.sizes,
-                BLOCK_KEYS=_padded(keys, 64), BLOCK_VALUES=_padded(values, 64), num_warps=4, num_stages=1,
+                qkv, beta, _or(g, beta), squares, roots, solved, reading, memories, dmemories, o, do,
+                dqkv, dbeta, _or(dg, dbeta), *ctx.scalars, sequences, **ctx.sizes, **_by_chunks(keys, values, ctx.sizes["SINGLE"]),
             )  # fmt: skip
         return dqkv, dbeta, dg, None, None, None
 
@@ -119,16 +111,22 @@ def _padded(width: int, most: int) -> int:
     return min(most, max(16, triton.next_power_of_2(width)))
 
 
-def _by_columns(sequences: int, sizes: dict[str, Any]) -> tuple[tuple[int], dict[str, int]]:
-    """One program for each sequence and block of value columns, whose memory it carries; one chunk alone carries none.
+def _by_columns(sequences: int, keys: int, values: int) -> tuple[tuple[int], dict[str, int]]:
+    """One program for each sequence and block of value columns, for the walks.
 
-    Without pipelining: the tiles of the next chunk would not fit beside those of this one.
+    With 4 warps a tile of 64 x 64 is 32 registers of a thread. Two or three of them and the operands on their way just fit, with
+    16 to 64 KB of shared memory, so that at least two programs run beside each other: while one waits at a chunk's border the
+    other computes. Nothing is pipelined (num_stages): the memory of a chunk is not there before the chunk.
     """
-    padded_keys = _padded(sizes["KEYS"], 1024)
-    columns = _padded(sizes["VALUES"], 128 if sizes["SINGLE"] else min(128, max(16, MEMORY // padded_keys)))
-    warps = 4 if sizes["SINGLE"] or padded_keys * columns <= MEMORY // 2 else 8
-    shape = {"ALL_KEYS": padded_keys, "COLUMNS": columns, "num_warps": warps, "num_stages": 1}
-    return (sequences * triton.cdiv(sizes["VALUES"], columns),), shape
+    columns = _padded(values, 64)
+    shape = {"BLOCK_KEYS": _padded(keys, 64), "COLUMNS": columns, "num_warps": 4, "num_stages": 1}
+    return (sequences * triton.cdiv(values, columns),), shape
+
+
+def _by_chunks(keys: int, values: int, single: bool) -> dict[str, int]:
+    """For `_finish`: its squares and sums of 64 x 64 fill the registers of 8 warps; in narrower blocks and without memories, of 4."""
+    block_keys = _padded(keys, 32 if single else 64)
+    return {"BLOCK_KEYS": block_keys, "BLOCK_VALUES": _padded(values, 64), "num_warps": 4 if single else 8, "num_stages": 1}
 
 
 # ---- tiles ----
@@ -183,24 +181,25 @@ def _scalars(start, heads, chunk, length, ahead: tl.constexpr, STEPS: tl.constex
 def _decay(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr):
     """What is left at i of a write at j; nothing above the diagonal."""
     i, j = tl.arange(0, STEPS)[:, None], tl.arange(0, STEPS)[None, :]
+    decay = tl.where(i >= j, 1.0, 0.0)
     if GATED:
         g = _scalars(g_ptr, heads, chunk, length, 0, STEPS)
         # Sums over j+1..i, each added up on its own: a difference of sums from the start would cancel where decay is strong.
-        return tl.where(i >= j, tl.exp(tl.cumsum(tl.where(i > j, g[:, None], 0.0), axis=0)), 0.0)
-    else:
-        return tl.where(i >= j, 1.0, 0.0)
+        decay = tl.where(i >= j, tl.exp(tl.cumsum(tl.where(i > j, g[:, None], 0.0), axis=0)), 0.0)
+    return decay
 
 
 @triton.jit
 def _borders(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr):
-    """What is left of the chunk's start at each position, of a write at each position at the chunk's end, and of all in all."""
+    """What is left at each position of the chunk's start, at its end of a write at each position, and at its end of its start."""
+    since = tl.full((STEPS,), 1.0, tl.float32)
+    until = since
+    whole = tl.full((), 1.0, tl.float32)
     if GATED:
         g = _scalars(g_ptr, heads, chunk, length, 0, STEPS)
-        later = _scalars(g_ptr, heads, chunk, length, 1, STEPS)
-        return tl.exp(tl.cumsum(g, axis=0)), tl.exp(tl.cumsum(later, axis=0, reverse=True)), tl.exp(tl.sum(g, axis=0))
-    else:
-        one = tl.full((STEPS,), 1.0, tl.float32)
-        return one, one, 1.0
+        since, whole = tl.exp(tl.cumsum(g, axis=0)), tl.exp(tl.sum(g, axis=0))
+        until = tl.exp(tl.cumsum(_scalars(g_ptr, heads, chunk, length, 1, STEPS), axis=0, reverse=True))
+    return since, until, whole
 
 
 # ---- forward ----
@@ -280,8 +279,9 @@ def _walk(
     qkv_ptr, beta_ptr, g_ptr, squares_ptr, roots_ptr, solved_ptr, memories_ptr, o_ptr,
     x_p, x_b, x_l, batch, heads, length, chunks, scale, sequences,
     KEYS: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, GATED: tl.constexpr, SINGLE: tl.constexpr,
-    PRECISION: tl.constexpr, ALL_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    """Y, o and the memories before each chunk but the first."""
     parts: tl.constexpr = (VALUES + COLUMNS - 1) // COLUMNS
     program = tl.program_id(0).to(tl.int64)
     sequence, first = program // parts, (program % parts).to(tl.int32) * COLUMNS
@@ -293,8 +293,6 @@ def _walk(
     o_ptr += row * VALUES
     solved_ptr += sequence * chunks * STEPS * VALUES
     kind = qkv_ptr.dtype.element_ty
-    if not SINGLE:
-        memory = tl.zeros((ALL_KEYS, COLUMNS), tl.float32)
     for chunk in range(chunks):
         start = chunk * STEPS
         beta = _scalars(beta_ptr + row, heads, chunk, length, 0, STEPS)
@@ -303,8 +301,18 @@ def _walk(
             since, until, whole = _borders(g_ptr + row, heads, chunk, length, STEPS, GATED)
             q_root = tl.load(_root(roots_ptr, 0, sequences, sequence, chunks, chunk, STEPS))
             k_root = tl.load(_root(roots_ptr, 1, sequences, sequence, chunks, chunk, STEPS))
-            k = _load(k_ptr, x_l, start, length, 0, KEYS, STEPS, ALL_KEYS)
-            x -= tl.dot(k, memory.to(kind), input_precision=PRECISION) * (since * k_root)[:, None]
+            next_ptr = memories_ptr + (sequence * (chunks - 1) + chunk) * KEYS * VALUES
+            memory_ptr = next_ptr - KEYS * VALUES
+            before = tl.where(chunk > 0, KEYS, 0)
+            asked = tl.zeros((STEPS, COLUMNS), tl.float32)
+            recalled = tl.zeros((STEPS, COLUMNS), tl.float32)
+            for key in range(0, before, BLOCK_KEYS):
+                memory = _load(memory_ptr, VALUES, key, KEYS, first, VALUES, BLOCK_KEYS, COLUMNS)
+                k = _load(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                recalled = tl.dot(k, memory, recalled, input_precision=PRECISION)
+                q = _load(q_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                asked = tl.dot(q, memory, asked, input_precision=PRECISION)
+            x -= recalled * (since * k_root)[:, None]
         inverse = tl.load(_square(squares_ptr, 1, sequences, sequence, chunks, chunk, STEPS))
         y = x - tl.dot(inverse, (x * beta[:, None]).to(kind), input_precision=PRECISION)
         _store(solved_ptr, VALUES, start, chunks * STEPS, first, VALUES, y, STEPS, COLUMNS)
@@ -312,14 +320,15 @@ def _walk(
         scores = tl.load(_square(squares_ptr, 0, sequences, sequence, chunks, chunk, STEPS))
         o = tl.dot(scores, u.to(kind), input_precision=PRECISION)
         if not SINGLE:
-            q = _load(q_ptr, x_l, start, length, 0, KEYS, STEPS, ALL_KEYS)
-            o += tl.dot(q, memory.to(kind), input_precision=PRECISION) * (since * q_root * scale)[:, None]
-            memory *= whole
-            memory = tl.dot(tl.trans(k), (u * (until * k_root)[:, None]).to(kind), memory, input_precision=PRECISION)
+            o += asked * (since * q_root * scale)[:, None]
+            written = (u * (until * k_root)[:, None]).to(kind)
             # The memory before the next chunk; behind the last one nobody asks for it.
-            there = tl.where(chunk + 1 < chunks, KEYS, 0)
-            to_ptr = memories_ptr + (sequence * (chunks - 1) + chunk) * KEYS * VALUES
-            _store(to_ptr, VALUES, 0, there, first, VALUES, memory, ALL_KEYS, COLUMNS)
+            for key in range(0, tl.where(chunk + 1 < chunks, KEYS, 0), BLOCK_KEYS):
+                memory = _load(memory_ptr, VALUES, key, before, first, VALUES, BLOCK_KEYS, COLUMNS).to(tl.float32) * whole
+                k = _load(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                memory = tl.dot(tl.trans(k), written, memory, input_precision=PRECISION)
+                _store(next_ptr, VALUES, key, KEYS, first, VALUES, memory, BLOCK_KEYS, COLUMNS)
+            tl.debug_barrier()  # what one thread has written another one reads
         _store(o_ptr, heads * VALUES, start, length, first, VALUES, o, STEPS, COLUMNS)
 
 
@@ -331,7 +340,7 @@ def _walk_back(
     qkv_ptr, beta_ptr, g_ptr, squares_ptr, roots_ptr, reading_ptr, dmemories_ptr, do_ptr, dqkv_ptr,
     x_p, x_b, x_l, batch, heads, length, chunks, scale, sequences,
     KEYS: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, GATED: tl.constexpr, SINGLE: tl.constexpr,
-    PRECISION: tl.constexpr, ALL_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
+    PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """dR, dv and the gradients of the memories after each chunk but the last."""
     parts: tl.constexpr = (VALUES + COLUMNS - 1) // COLUMNS
@@ -346,36 +355,42 @@ def _walk_back(
     dv_ptr = dqkv_ptr + (p * batch + b) * length * channels + 2 * heads * KEYS + h * VALUES
     reading_ptr += sequence * chunks * STEPS * VALUES
     kind = qkv_ptr.dtype.element_ty
-    if not SINGLE:
-        dmemory = tl.zeros((ALL_KEYS, COLUMNS), tl.float32)
     for back in range(chunks):
         chunk = chunks - 1 - back
         start = chunk * STEPS
         beta = _scalars(beta_ptr + row, heads, chunk, length, 0, STEPS)
-        do = _load(do_ptr, heads * VALUES, start, length, first, VALUES, STEPS, COLUMNS)
+        do = _load(do_ptr, heads * VALUES, start, length, first, VALUES, STEPS, COLUMNS).to(kind)
         scores = tl.load(_square(squares_ptr, 0, sequences, sequence, chunks, chunk, STEPS))
-        du = tl.dot(tl.trans(scores), do.to(kind), input_precision=PRECISION)
+        du = tl.dot(tl.trans(scores), do, input_precision=PRECISION)
         if not SINGLE:
             since, until, whole = _borders(g_ptr + row, heads, chunk, length, STEPS, GATED)
             q_root = tl.load(_root(roots_ptr, 0, sequences, sequence, chunks, chunk, STEPS))
             k_root = tl.load(_root(roots_ptr, 1, sequences, sequence, chunks, chunk, STEPS))
-            k = _load(k_ptr, x_l, start, length, 0, KEYS, STEPS, ALL_KEYS)
-            du += tl.dot(k, dmemory.to(kind), input_precision=PRECISION) * (until * k_root)[:, None]
-            there = tl.where(back > 0, KEYS, 0)
-            to_ptr = dmemories_ptr + (sequence * (chunks - 1) + chunk) * KEYS * VALUES
-            _store(to_ptr, VALUES, 0, there, first, VALUES, dmemory, ALL_KEYS, COLUMNS)
+            dmemory_ptr = dmemories_ptr + (sequence * (chunks - 1) + chunk) * KEYS * VALUES
+            next_ptr = dmemory_ptr - KEYS * VALUES
+            after = tl.where(back > 0, KEYS, 0)
+            written = tl.zeros((STEPS, COLUMNS), tl.float32)
+            for key in range(0, after, BLOCK_KEYS):
+                dmemory = _load(dmemory_ptr, VALUES, key, KEYS, first, VALUES, BLOCK_KEYS, COLUMNS)
+                k = _load(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                written = tl.dot(k, dmemory, written, input_precision=PRECISION)
+            du += written * (until * k_root)[:, None]
         inverse = tl.load(_square(squares_ptr, 1, sequences, sequence, chunks, chunk, STEPS))
         dr = du - tl.dot(tl.trans(inverse), (du * beta[:, None]).to(kind), input_precision=PRECISION)
         _store(reading_ptr, VALUES, start, chunks * STEPS, first, VALUES, dr, STEPS, COLUMNS)
         dv = dr * beta[:, None]
         _store(dv_ptr, channels, start, length, first, VALUES, dv, STEPS, COLUMNS)
         if not SINGLE:
-            q = _load(q_ptr, x_l, start, length, 0, KEYS, STEPS, ALL_KEYS)
-            asked = do.to(tl.float32) * (since * q_root * scale)[:, None]
-            dmemory *= whole
-            dmemory = tl.dot(tl.trans(q), asked.to(kind), dmemory, input_precision=PRECISION)
-            recalled = dv * -(since * k_root)[:, None]
-            dmemory = tl.dot(tl.trans(k), recalled.to(kind), dmemory, input_precision=PRECISION)
+            asked = (do.to(tl.float32) * (since * q_root * scale)[:, None]).to(kind)
+            recalled = (dv * -(since * k_root)[:, None]).to(kind)
+            for key in range(0, tl.where(chunk > 0, KEYS, 0), BLOCK_KEYS):
+                dmemory = _load(dmemory_ptr, VALUES, key, after, first, VALUES, BLOCK_KEYS, COLUMNS).to(tl.float32) * whole
+                q = _load(q_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                dmemory = tl.dot(tl.trans(q), asked, dmemory, input_precision=PRECISION)
+                k = _load(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
+                dmemory = tl.dot(tl.trans(k), recalled, dmemory, input_precision=PRECISION)
+                _store(next_ptr, VALUES, key, KEYS, first, VALUES, dmemory, BLOCK_KEYS, COLUMNS)
+            tl.debug_barrier()  # what one thread has written another one reads
 
 
 @triton.jit
@@ -385,8 +400,7 @@ def _finish(
     KEYS: tl.constexpr, VALUES: tl.constexpr, STEPS: tl.constexpr, GATED: tl.constexpr, SINGLE: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, BLOCK_VALUES: tl.constexpr,
 ):  # fmt: skip
-    """dq, dk, dbeta and dg of one chunk: first all sums over value channels that know nothing of keys, then block after block
-    of key channels."""
+    """dq, dk, dbeta and dg of one chunk: first what needs value channels alone, then block after block of key channels."""
     program = tl.program_id(0).to(tl.int64)
     sequence, chunk = program // chunks, (program % chunks).to(tl.int32)
     p, b, h = _place(sequence, heads, batch)

@@ -1,0 +1,96 @@
+"""The kernels of gated scores against the plain form in float64: outputs and all gradients."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from recollect.ops import gated_scores as plain
+
+kernels = pytest.importorskip("recollect.ops.gated_scores_triton", reason="Triton is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# P, B, G, H, L, D, E, queries asked for (0: all). Lengths around a block of 64, shared keys, odd widths.
+CASES = [(1, 1, 1, 1, 1, 1, 1, 0), (2, 1, 2, 2, 17, 8, 5, 0), (1, 2, 1, 3, 33, 4, 16, 0), (1, 1, 1, 1, 70, 16, 7, 0)]
+CASES += [(2, 2, 1, 2, 20, 3, 4, 3), (1, 1, 2, 2, 70, 5, 17, 20), (1, 1, 1, 2, 65, 4, 4, 65)]
+CASES += (
+    [(4, 32, 1, 2, 64, 128, 64, 0), (2, 16, 1, 4, 256, 128, 64, 16), (2, 8, 1, 1, 200, 100, 128, 0)] if DEVICE == "cuda" else []
+)
+
+
+@pytest.fixture(autouse=True)
+def _exact_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:
+    """q, k, v, row, column and skip; and where. q, k and v are parts of larger tensors, gates running sums of decays."""
+    P, B, G, H, L, D, E, asked = case
+    generator = torch.Generator().manual_seed(sum(case))
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(DEVICE)
+
+    where = torch.randint(L, (B, asked), generator=generator).to(DEVICE) if asked else None
+    q = draw(P, B, asked or L, G, D + 3)[..., :D].transpose(2, 3)
+    k, v = draw(P, B, L, G, 2 * D)[..., D:].transpose(2, 3), draw(P, B, L, H, E).transpose(2, 3)
+    running = -(draw(P, B, H, L).double().abs() * 0.3).cumsum(-1)
+    row = running if where is None else running.gather(3, where[None, :, None].expand(P, B, H, asked))
+    return [q, k, v, row, draw(P, B, H, L).double() - running, draw(P, H)], where
+
+
+def outcome(function, tensors: list[Tensor], where: Tensor | None, dtype: torch.dtype | None = None) -> list[Tensor]:
+    tensors = [(x if dtype is None else x.to(dtype)).detach().requires_grad_() for x in tensors]
+    y, total = function(*tensors, where)
+    factors = [torch.cos(torch.arange(x.numel(), device=x.device) % 1009).view_as(x).to(x.dtype) for x in (y, total)]
+    return [y.detach(), total.detach(), *torch.autograd.grad([y, total], tensors, factors)]
+
+
+def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
+    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        assert one.shape == other.shape, index
+        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-6))
+        assert error < tolerance, f"tensor {index}: {error:.2e}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_is_the_plain_form(case):
+    tensors, where = made(case)
+    wanted = outcome(plain.gated_scores, tensors, where, torch.float64)
+    assert_close(outcome(kernels.gated_scores, tensors, where), wanted, 5e-6)
+
+
+@pytest.mark.parametrize("case", CASES[1:3], ids=str)
+def test_without_a_direct_path(case):
+    tensors, where = made(case)
+
+    def without(function):
+        return lambda q, k, v, row, column, where: function(q, k, v, row, column, None, where)
+
+    wanted = outcome(without(plain.gated_scores), tensors[:-1], where, torch.float64)
+    assert_close(outcome(without(kernels.gated_scores), tensors[:-1], where), wanted, 5e-6)
+
+
+def test_some_queries_are_those_of_all():
+    """The plain form itself: asked for every position in turn it is the whole."""
+    tensors, _ = made(CASES[1])
+    every = torch.arange(17, device=DEVICE)[None]
+    assert_close(outcome(plain.gated_scores, tensors, every), outcome(plain.gated_scores, tensors, None), 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_nan_stays_in_its_member():
+    tensors, where = made((3, 1, 1, 2, 18, 4, 4, 0))
+    clean = outcome(kernels.gated_scores, tensors, where)
+    tensors[0][1] = torch.nan
+    for one, other in zip(outcome(kernels.gated_scores, tensors, where), clean, strict=True):
+        assert torch.equal(one[[0, 2]], other[[0, 2]])
+
+
+def test_strong_decays_underflow_to_zero():
+    tensors, where = made(CASES[1])
+    tensors[3], tensors[4] = tensors[3] * 1e4, -tensors[3] * 1e4
+    found = outcome(kernels.gated_scores, tensors, where)
+    assert all(x.isfinite().all() for x in found)
+    assert_close(found[:3], outcome(plain.gated_scores, tensors, where, torch.float64)[:3], 5e-6)
