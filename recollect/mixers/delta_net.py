@@ -126,7 +126,7 @@ def per_head(x: Tensor, *layers: Linear) -> list[Tensor]:
     """What each layer makes of x, a number per head; a GPU computes them together: products of few columns are slow there."""
     if not use_kernel(x):
         return [layer(x) for layer in layers]
-    weights = [layer.weight for layer in layers]
+    weights: list[Tensor] = [layer.weight for layer in layers]
     heads = [weight.shape[2] for weight in weights]
     joined_PDH = F.pad(torch.cat(weights, dim=2), (0, -sum(heads) % ALIGNED))
     flat = torch.bmm(x.reshape(x.shape[0], -1, x.shape[-1]), joined_PDH).view(*x.shape[:-1], -1)

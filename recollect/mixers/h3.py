@@ -26,7 +26,7 @@ from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, normal, uniform
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.kernels import use_kernel
-from recollect.ops.long_conv import TOEPLITZ_LENGTH, long_conv, operations, toeplitz
+from recollect.ops.long_conv import long_conv, operations, takes_matrix, toeplitz
 from recollect.ops.power_sums import Pair, power_sums, times
 from recollect.spec.mixers.convolution import H3Spec
 
@@ -97,7 +97,7 @@ class H3(Mixer):
         return torch.addcmul(long_conv(k_PBLD, self._shift_kernel(x_PBLD.shape[2])), k_PBLD, self.shift_skip_PD[:, None, None])
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        if use_kernel(x_PBLD) and x_PBLD.shape[2] <= TOEPLITZ_LENGTH:
+        if use_kernel(x_PBLD) and takes_matrix(x_PBLD):
             return self._by_one_product(x_PBLD)
         q_PBILH, k_PBILH, v_PBELH = (
             y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 1, 4, 2, 3)

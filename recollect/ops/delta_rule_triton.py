@@ -27,8 +27,8 @@ from chunk to chunk with some columns of S, which it writes at every border and 
 and at last through the norms, x the given q or k and r = 1 / sqrt(|x|^2 + eps): dx = r (dq - q sum_d q dq). These sums need no
 pass over d: o is linear in q, so sum_d q dq = sum_e o do, and in the same way sum_d k dk = 2 sum_e dR U - beta sum_e dR v.
 
-Products take their operands in the dtype of the input, bfloat16 or float32 as tf32 or "ieee", and add up in float32; what is
-between them is float32. r is a factor of rows, so that q and k go into products as they are.
+Products take their operands in the dtype of the input, bfloat16 or float32, and add up in float32; what is between them is
+float32. Full float32 is three products of tf32 parts: on the plain units the squares would not fit into the registers. r is a factor of rows, so that q and k go into products as they are.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
@@ -59,7 +59,7 @@ class _Rule(torch.autograd.Function):
         values = channels // heads - 2 * keys
         steps = min(CHUNK, max(BLOCK, triton.next_power_of_2(length)))
         chunks, sequences = triton.cdiv(length, steps), population * batch * heads
-        precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        precision = "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
         ctx.sizes = {"KEYS": keys, "VALUES": values, "STEPS": steps, "PRECISION": precision}
         ctx.sizes |= {"GATED": g is not None, "SINGLE": chunks == 1}
         ctx.scalars = (*qkv.stride()[:3], batch, heads, length, chunks, keys**-0.5)
@@ -72,7 +72,7 @@ class _Rule(torch.autograd.Function):
         if o.numel():
             _squares[(sequences * chunks,)](
                 qkv, beta, _or(g, beta), squares, roots, *ctx.scalars, eps, sequences,
-                **ctx.sizes, BLOCK=BLOCK, BLOCK_KEYS=_padded(keys, 128), num_warps=4, num_stages=1,
+                **ctx.sizes, BLOCK=BLOCK, BLOCK_KEYS=_padded(keys, 64), num_warps=4, num_stages=1,
             )  # fmt: skip
             grid, columns = _by_columns(sequences, keys, values)
             _walk[grid](
@@ -98,7 +98,7 @@ class _Rule(torch.autograd.Function):
             )  # fmt: skip
             _finish[(sequences * squares.shape[2],)](
                 qkv, beta, _or(g, beta), squares, roots, solved, reading, memories, dmemories, o, do,
-                dqkv, dbeta, _or(dg, dbeta), *ctx.scalars, sequences, **ctx.sizes, **_by_chunks(keys, values, ctx.sizes["SINGLE"]),
+                dqkv, dbeta, _or(dg, dbeta), *ctx.scalars, sequences, **ctx.sizes, **_by_chunks(**ctx.sizes),
             )  # fmt: skip
         return dqkv, dbeta, dg, None, None, None
 
@@ -114,19 +114,22 @@ def _padded(width: int, most: int) -> int:
 def _by_columns(sequences: int, keys: int, values: int) -> tuple[tuple[int], dict[str, int]]:
     """One program for each sequence and block of value columns, for the walks.
 
-    With 4 warps a tile of 64 x 64 is 32 registers of a thread. Two or three of them and the operands on their way just fit, with
-    16 to 64 KB of shared memory, so that at least two programs run beside each other: while one waits at a chunk's border the
-    other computes. Nothing is pipelined (num_stages): the memory of a chunk is not there before the chunk.
+    With 4 warps a tile of 64 x 64 is 32 registers of a thread. Two or three of them and the operands on their way just fit,
+    with 16 to 64 KB of shared memory, so that at least two programs run beside each other: while one waits at a chunk's border
+    the other computes. Nothing is pipelined (num_stages): the memory of a chunk is not there before the chunk.
     """
     columns = _padded(values, 64)
     shape = {"BLOCK_KEYS": _padded(keys, 64), "COLUMNS": columns, "num_warps": 4, "num_stages": 1}
     return (sequences * triton.cdiv(values, columns),), shape
 
 
-def _by_chunks(keys: int, values: int, single: bool) -> dict[str, int]:
-    """For `_finish`: its squares and sums of 64 x 64 fill the registers of 8 warps; in narrower blocks and without memories, of 4."""
-    block_keys = _padded(keys, 32 if single else 64)
-    return {"BLOCK_KEYS": block_keys, "BLOCK_VALUES": _padded(values, 64), "num_warps": 4 if single else 8, "num_stages": 1}
+def _by_chunks(KEYS: int, VALUES: int, SINGLE: bool, **_: Any) -> dict[str, int]:
+    """One program for each chunk, for `_finish`: its squares and sums of 64 x 64 fill the registers of 8 warps.
+
+    In narrower blocks and without memories 4 are enough, and two programs run beside each other.
+    """
+    block_keys, warps = (_padded(KEYS, 32), 4) if SINGLE else (_padded(KEYS, 64), 8)
+    return {"BLOCK_KEYS": block_keys, "BLOCK_VALUES": _padded(VALUES, 64), "num_warps": warps, "num_stages": 1}
 
 
 # ---- tiles ----
@@ -191,7 +194,7 @@ def _decay(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr
 
 @triton.jit
 def _borders(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr):
-    """What is left at each position of the chunk's start, at its end of a write at each position, and at its end of its start."""
+    """What is left at each position of the chunk's start, at its end of a write at each position, and there of its start."""
     since = tl.full((STEPS,), 1.0, tl.float32)
     until = since
     whole = tl.full((), 1.0, tl.float32)

@@ -140,8 +140,10 @@ def _places(where_ptr, b, first, queries, EVERYWHERE: tl.constexpr, Q: tl.conste
     """At which position each query stands; one beyond the last stands before everything and sees nothing."""
     query = first + tl.arange(0, Q)
     if EVERYWHERE:
-        return tl.where(query < queries, query, -1)
-    return tl.load(where_ptr + b * queries + query, mask=query < queries, other=-1).to(tl.int32)
+        places = tl.where(query < queries, query, -1)
+    else:
+        places = tl.load(where_ptr + b * queries + query, mask=query < queries, other=-1).to(tl.int32)
+    return places
 
 
 @triton.jit

@@ -175,7 +175,7 @@ def _backward(
     rows, block, total_member, total_row, dy_member, dy_row, dtotal_member, dtotal_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows and sums dw, db and dshift over it, each element of its tile alone."""
+    """One program walks through a block of a member's rows and sums dw, db and dshift over it, element by element."""
     blocks = tl.cdiv(rows, block)
     share = tl.program_id(0).to(tl.int64)
     member = share // blocks

@@ -36,6 +36,7 @@ CHANNELS = 128  # most of a program: 4 per thread
 CHUNK = 8  # K: the borders have N / K times the size of u
 FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
 ROWS = 2  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More would idle small grids
+REGISTERS: int | None = None  # of a thread of the backward, at most
 SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
 SUM_GROUPS = 32
 LN2 = tl.constexpr(0.6931471805599453)
@@ -113,7 +114,9 @@ def run_backward(
     flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
     if u.numel():
         grid = (population * row_blocks * blocks,)
-        _backward_kernel[grid](*inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1)
+        _backward_kernel[grid](
+            *inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1, maxnreg=REGISTERS
+        )
     _add_groups(db_GPBLN, db)
     _add_groups(dc_GPBLN, dc)
     da_PNE = _add_groups(da_GPNE, torch.empty_like(a_PNE))

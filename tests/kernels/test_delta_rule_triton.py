@@ -12,6 +12,7 @@ from recollect.ops import delta_rule as module
 from recollect.ops.delta_rule import CHUNK, delta_rule, unit_delta_rule
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SINGLE = 1e-5 if DEVICE == "cuda" else 2e-6  # three tf32 products for a float32 one; the interpreter makes it a float32 one
 NAMES = ("o", "q", "k", "v", "beta", "g")
 
 both = pytest.mark.parametrize("decay", [False, True], ids=["plain", "decay"])
@@ -158,7 +159,7 @@ def assert_unit_rule_as_in_double(arguments: list[Tensor], keys: int, heads: int
 @both
 @pytest.mark.parametrize("shape", unit_cases(), ids=str)
 def test_from_raw_channels_it_is_the_plain_rule(shape, decay):
-    assert_unit_rule_as_in_double(raw(shape, decay), shape[4], shape[2], 2e-6)
+    assert_unit_rule_as_in_double(raw(shape, decay), shape[4], shape[2], SINGLE)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter multiplies the bits of bf16 as if they were whole numbers")
@@ -169,7 +170,7 @@ def test_bfloat16_rounds_operands_alone(shape, decay):
 
 
 @both
-@pytest.mark.parametrize(("beta", "tolerance"), [(1.0, 4e-6), (2.0, 8e-5)])
+@pytest.mark.parametrize(("beta", "tolerance"), [(1.0, 1e-5), (2.0, 1e-4)])
 def test_raw_keys_that_repeat_stay_accurate(beta, tolerance, decay):
     length = 512 if DEVICE == "cuda" else 2 * CHUNK
     qkv, _, *g = raw((1, 1, 1, length, 32, 16), decay)
@@ -182,7 +183,7 @@ def test_raw_keys_that_repeat_stay_accurate(beta, tolerance, decay):
 def test_any_decay_stays_finite_and_right(rate):
     qkv, beta, g = raw((1, 1, 1, 70, 5, 3), True)
     g[:, :, ::3] *= rate
-    assert_unit_rule_as_in_double([qkv, beta, g], 5, 1, 2e-6)
+    assert_unit_rule_as_in_double([qkv, beta, g], 5, 1, SINGLE)
 
 
 def test_no_rows_give_no_output():
