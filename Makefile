@@ -19,6 +19,7 @@ check: $(VENV)/installed-dev
 
 # Two processes of one thread each: the tests are many small problems, and a CPU's threads would only wait for one another.
 unit: $(VENV)/installed-dev
+	@command -v chromium >/dev/null || echo "no chromium here: the page's tests in a browser are left out (apt-get install chromium)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --ignore tests/faults --ignore tests/peers --ignore tests/truths
 
 # Alone: they kill processes at random moments and measure what is left.

@@ -53,7 +53,7 @@ def _cell(speed: Speed | None) -> str:
 
 
 def draw(report: Report) -> None:
-    """Against the number of members at S1, and against width and length with the fastest number."""
+    """Against the number of members at S1, and against width and length with 16 of them."""
     figure, (by_members, by_width, by_length) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
         own = [speed for speed in report.speeds if speed.mixer == mixer and speed.run_steps_per_s > 0]

@@ -1,17 +1,19 @@
 """The same work from Python: `recollect.run("sweep.toml", out="out").to_pandas()`."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.analysis import flatten
+from recollect.paper.presets import open_sweep
 from recollect.rows import Evaluation, RunRow
 from recollect.spec import RunSpec
 from recollect.spec.mixers.fla import FlaSpec
 from recollect.store import Store
 from recollect.store_records import Plan, PlannedRun
-from recollect.sweep import Sweep, build_sweep, read_sweep
+from recollect.sweep import Sweep, build_sweep
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +34,19 @@ class Results:
         with Store.open(Path(folder), read_only=True) as store:
             return cls(store.rows(), store.curves())
 
+    @classmethod
+    def load_all(cls, folders: Iterable[Path | str]) -> "Results":
+        """Several folders as one: a run that stands in more than one is taken from the first where it ended in a result."""
+        rows: dict[str, RunRow] = {}
+        curves: dict[str, list[Evaluation]] = {}
+        for folder in folders:
+            found = cls.load(folder)
+            for row in found.rows:
+                if row.run_id not in rows or (not _has_result(rows[row.run_id]) and _has_result(row)):
+                    rows[row.run_id] = row
+                    curves[row.run_id] = found.curves.get(row.run_id, [])
+        return cls(list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve})
+
     def to_pandas(self) -> "pandas.DataFrame":
         """One line per run: the specification as dotted columns, then the results. Needs pandas installed."""
         import pandas
@@ -40,6 +55,10 @@ class Results:
             flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"} for row in self.rows
         ]
         return pandas.DataFrame(records)
+
+
+def _has_result(row: RunRow) -> bool:
+    return row.status in ("done", "diverged")
 
 
 def plan(store: Store, sweep: Sweep) -> Plan:
@@ -54,20 +73,37 @@ def run(
     device: str = "auto",
     overrides: Iterable[str] = (),
     listen: "Callable[[Notice], None]" = lambda notice: None,
+    keep: str = "best",
+    snapshots: int = 0,
+    budget: float | None = None,
 ) -> Results:
-    """Train what is not yet done of a sweep (a TOML path, a table, or a Sweep) into the folder `out`; returns its results."""
+    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep) into `out`; returns its results.
+
+    `keep` and `snapshots` say whose weights are kept, as on the command line (see keep.py). With a
+    `budget` of minutes the most telling runs come first (see budget.py), and what is not reached stays todo.
+    """
+    started = time.monotonic()
+    from recollect.keep import Policy
     from recollect.runner import Worker
+    from recollect.spending import spend
 
     if isinstance(sweep, str | Path):
-        sweep = read_sweep(Path(sweep), overrides)
+        sweep = open_sweep(str(sweep), overrides)
     elif not isinstance(sweep, Sweep):
         sweep = build_sweep(sweep)
     target = choose_device(device)
     require_mixers(sweep.runs, target)
+    policy = Policy.parse(keep, snapshots)
+    policy.require(sweep.runs)
     folder = Path(out)
     with Store.create(folder) as store:
         plan(store, sweep)
-        Worker(store, folder, target, listen).work()
+        policy.remember(store)
+        worker = Worker(store, folder, target, listen)
+        if budget is None:
+            worker.work()
+        else:
+            spend(worker, started + 60 * budget)
     return Results.load(folder)
 
 

@@ -16,6 +16,7 @@ from recollect.spec.mixers.base import Core
 if TYPE_CHECKING:
     from recollect.bench import Report
     from recollect.forecast import Forecast
+    from recollect.paper.presets import Preset
 
 SLOWER = 0.95  # of a stored speed: less is worth a second look
 
@@ -76,6 +77,14 @@ def task_table() -> Table:
     return table
 
 
+def preset_table(presets: Sequence["Preset"]) -> Table:
+    """The study's experiments: how many runs each has at its full scale and reduced."""
+    table = _table("name", "runs", "runs of :small", "what it shows")
+    for preset in presets:
+        table.add_row(f"paper:{preset.name}", *(f"{count:,}" for count in preset.runs.values()), preset.about)
+    return table
+
+
 def mixer_options(name: str) -> Group:
     """What a mixer is, what it wants of the model around it, and its options."""
     table = _options(name, MIXERS, "mixer")
@@ -121,13 +130,16 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
         populations = f"{entry.populations} of up to {entry.together}"
         cells = [f"{entry.runs}", f"{entry.runs - entry.todo}", populations, f"{entry.parameters:,}"]
         table.add_row(
-            shape, *cells, f"{entry.memory_bytes / 1e9:.2f} GB", ("" if entry.measured else "~") + duration(entry.seconds)
+            shape, *cells, f"{entry.memory_bytes / 1e9:.2f} GB", ("~" if entry.scaled else "") + duration(entry.seconds)
         )
     runs, todo = sum(entry.runs for entry in forecasts), sum(entry.todo for entry in forecasts)
     packs = sum(entry.populations for entry in forecasts)
     memory = max((entry.memory_bytes for entry in forecasts), default=0)
-    total = duration(sum(entry.seconds for entry in forecasts))
+    scaled = any(entry.scaled for entry in forecasts)
+    total = ("~" if scaled else "") + duration(sum(entry.seconds for entry in forecasts))
     table.add_row("all", f"{runs}", f"{runs - todo}", f"{packs}", "", f"{memory / 1e9:.2f} GB at most", total, style="bold")
+    note = "; ~ is scaled by operations from what was measured" if scaled else ""
+    table.caption, table.caption_justify = f"time if no run ends early{note}", "left"
     return table
 
 

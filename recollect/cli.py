@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 )  # fmt: skip
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of results")]
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="folders of results, read as one")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="folder for the results; an existing one is continued")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")]
 Plugins = Annotated[
@@ -29,6 +31,20 @@ Plugins = Annotated[
 Sets = Annotated[
     list[str], typer.Option("--set", metavar="A.B=1", help="override a value of the specification; may be repeated")
 ]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT", help="whose weights are kept: best (of each cell; the default), all, none, seed:N, a run's id"
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(metavar="MINUTES", help="stop after so many, start-up included; the most telling runs are trained first"),
+]
+Processes = Annotated[
+    int, typer.Option("--workers", metavar="N", min=0, help="processes that train; 0: as many as suit the cores and the memory")
+]
+Snapshots = Annotated[int | None, typer.Option(metavar="N", help="keep weights at N steps of the training as well")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="write there instead")]
 
 
@@ -38,7 +54,7 @@ def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
     from recollect.sweep import read_sweep
 
     _train_sweep(read_sweep(Path(__file__).with_name("demo.toml")), out, device)
-    page = _write_report(out, None)
+    page = _write_report([out], None)
     if sys.stdout.isatty() and (sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         import webbrowser
 
@@ -47,24 +63,34 @@ def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
 
 @app.command()
 def run(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="the sweep to train")],
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC.toml", help="the sweep to train, or one of the study's: paper:fig1, paper:fig1:small, ..."
+        ),
+    ],
     out: Out,
     sets: Sets = [],  # noqa: B006 (typer copies it)
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
+    budget: Budget = None,
+    keep: Keep = None,
+    snapshots: Snapshots = None,
+    workers: Processes = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be trained and what it costs; write nothing")
     ] = False,
 ) -> None:
     """Plan, train and store a sweep."""
-    from recollect.sweep import read_sweep
+    limit = _limit(budget, workers)
+    from recollect.paper.presets import open_sweep
 
     _load_plugins(plugin)
-    sweep = read_sweep(spec, sets)
+    sweep = open_sweep(spec, sets)
     if dry_run:
         _print_forecast(sweep, out, device)
     else:
-        _train_sweep(sweep, out, device)
+        _train_sweep(sweep, out, device, _policy(keep, snapshots), limit, (workers, plugin))
 
 
 @app.command()
@@ -72,9 +98,12 @@ def resume(
     folder: Folder,
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
+    budget: Budget = None,
+    workers: Processes = 0,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="try failed runs once more")] = False,
 ) -> None:
     """Continue a sweep after anything."""
+    limit = _limit(budget, workers)
     from recollect.store import Store
 
     _load_plugins(plugin)
@@ -82,7 +111,7 @@ def resume(
     with Store.open(folder) as store:
         if retry_failed:
             _say(f"{len(store.reopen_failed())} failed runs will be tried again")
-    _work(folder, *ready)
+    _work(folder, *ready, limit, (workers, plugin))
 
 
 @app.command()
@@ -98,9 +127,95 @@ def status(folder: Folder) -> None:
 
 
 @app.command()
-def report(folder: Folder, output: Output = None) -> None:
-    """Write one self-contained HTML page."""
-    _write_report(folder, output)
+def report(folders: Folders, output: Output = None) -> None:
+    """Write one self-contained HTML page about one or several folders."""
+    _write_report(folders, output)
+
+
+@app.command()
+def watch(
+    folders: Folders,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="to listen on, on this machine alone; 0: any that is free")
+    ] = 8642,
+) -> None:
+    """Show the same page live while a sweep runs; Ctrl-C ends it."""
+    from recollect.watch import serving
+
+    with serving(folders, port) as server:
+        _say(f"{server.address} (Ctrl-C ends it)")
+        server.serve_forever()
+
+
+@app.command()
+def inspect(
+    folder: Folder,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="a run's id, the beginning of one, or best:MIXER")],
+    again: Annotated[bool, typer.Option("--again", help="train it once more, to see its scores at many steps")] = False,
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+) -> None:
+    """Look inside a trained run: attention, induction scores, how far back it looks."""
+    _load_plugins(plugin)
+    from recollect.api import choose_device
+    from recollect.inspect import examine, summary_lines
+
+    def tell(done: int, of: int) -> None:
+        if done == 0:
+            _say(f"training it once more, {of:,} steps" + ("" if again else ": its weights were not kept"))
+        elif sys.stderr.isatty():
+            print(f"\rstep {done:,} of {of:,}", end="\n" if done == of else "", file=sys.stderr, flush=True)
+
+    found = examine(folder, run, choose_device(device), again, tell)
+    for line in summary_lines(found):
+        _say(line)
+    for picture in found.pictures:
+        _say(f"{picture.title}: {folder / picture.file}")
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="fig1 to fig7, fig11 to fig13, table1 to table4")],
+    folders: Folders,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="ends in .png, .svg or .pdf; a table's also in .md or .tex"),
+    ] = None,
+    band: Annotated[str, typer.Option(help="how far seeds lie apart: min-max, std or interval")] = "min-max",
+) -> None:
+    """Draw one of the study's figures or tables from rows; NAME.png, or NAME.md for a table, if no file is given."""
+    from recollect.api import Results
+    from recollect.paper.figures import write_figure
+
+    results = Results.load_all(folders)
+    _say(f"{name}: {write_figure(name, results.rows, results.curves, output, band)}")
+
+
+@app.command()
+def claims(
+    folders: Folders,
+    as_json: Annotated[bool, typer.Option("--json", help="a list of one object per claim")] = False,
+    output: Output = None,
+) -> None:
+    """Every claim of the study: reproduced, not reproduced, or not enough data, with the numbers."""
+    from recollect.api import Results
+    from recollect.paper.claims import check
+    from recollect.paper.claims.table import commands, summary, table, to_json, to_lines
+
+    results = Results.load_all(folders)
+    verdicts = check(results.rows, results.curves)
+    text = to_json(verdicts) if as_json else to_lines(verdicts)
+    if output is not None:
+        from recollect.durable import write_atomically
+
+        write_atomically(output, text.encode())
+        _say(f"{summary(verdicts)}; written to {output}")
+    elif as_json or not sys.stdout.isatty():
+        sys.stdout.write(text)
+    else:
+        _print(table(verdicts))
+        for command in commands(verdicts):
+            _say(command)
 
 
 @app.command()
@@ -160,6 +275,20 @@ def tasks(name: Annotated[str | None, typer.Argument(help="show the options of t
 
 
 @app.command()
+def presets(
+    name: Annotated[str | None, typer.Argument(help="print this one's specification: fig1, fig1:small, ...")] = None,
+) -> None:
+    """The study's experiments, to be trained with `recollect run paper:NAME`."""
+    from recollect import catalogue
+    from recollect.paper.presets import list_presets, preset_text, split_name
+
+    if name:
+        sys.stdout.write(preset_text(*split_name(name)))
+    else:
+        _print(catalogue.preset_table(list_presets()))
+
+
+@app.command()
 def doctor() -> None:
     """What this machine can run, and what is missing for more."""
     from recollect.doctor import examine
@@ -200,6 +329,43 @@ def bench(
         _print(catalogue.bench_table(report, slower(report.speeds, stored.speeds) if stored else {}))
 
 
+@app.command()
+def score(
+    mixer: Annotated[
+        list[str],
+        typer.Argument(metavar="MIXER", help='names, or tables such as {name="mamba", state=32}; none: the stored baselines'),
+    ] = [],  # noqa: B006
+    out: Out = Path("score-out"),
+    card: Annotated[str, typer.Option(help="cpu or gpu; auto: what the device is")] = "auto",
+    budget: Budget = None,
+    sets: Sets = [],  # noqa: B006
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    workers: Processes = 0,
+    against: Annotated[Path | None, typer.Option(metavar="FILE", help="baselines to compare with, made by --save")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the finished card there, as baselines")] = None,
+) -> None:
+    """Train the standard card of a mixer (windows, width, length, cost) and show it beside the baselines."""
+    limit = _limit(budget, workers)
+    from recollect.api import Results, choose_device
+    from recollect.score import Asked
+    from recollect.store_file import FILE
+
+    _load_plugins(plugin)
+    if card == "auto":
+        card = "gpu" if choose_device(device).type == "cuda" else "cpu"
+    asked = Asked.read(card, mixer, sets, against)
+    try:
+        if mixer:
+            _train_sweep(asked.sweep, out, device, None, limit, (workers, plugin))
+    finally:  # what failed or was stopped has a card too
+        results = Results.load(out) if mixer and (out / FILE).exists() else Results([], {})
+        _print(asked.tables(results.rows, results.curves))
+    if save:
+        asked.save(save, results.rows, results.curves)
+        _say(f"baselines: {save}")
+
+
 # ---- shared by the verbs ----
 
 
@@ -219,17 +385,50 @@ def _load_plugins(paths: list[Path]) -> None:
         load_plugin(path)
 
 
-def _train_sweep(sweep: Any, out: Path, device: str) -> None:
+def _policy(keep: str | None, snapshots: int | None) -> Any:
+    """What was asked for, or None: then a folder goes on as it began."""
+    if keep is snapshots is None:
+        return None
+    from recollect.keep import Policy
+
+    return Policy.parse(keep or "best", snapshots or 0)
+
+
+def _limit(budget: float | None, workers: int) -> tuple[float, float] | None:
+    """Minutes as asked for, and when they are over."""
+    if budget is None:
+        return None
+    if workers > 1:
+        raise SpecError(
+            f"--workers {workers} with --budget: one process decides what is trained first; leave out one of the two"
+        )
+    if not 0 < budget < float("inf"):
+        raise SpecError(f"--budget {budget}: must be a number of minutes above 0; for example --budget 10")
+    return budget, time.monotonic() + 60 * budget
+
+
+def _train_sweep(
+    sweep: Any,
+    out: Path,
+    device: str,
+    policy: Any = None,
+    limit: tuple[float, float] | None = None,
+    crew: tuple[int, list[Path]] = (0, []),
+) -> None:
     from recollect import api
     from recollect.store import Store
 
     ready = _make_ready(device)
     api.require_mixers(sweep.runs, ready[0])
+    if policy:
+        policy.require(sweep.runs)
     with Store.create(out) as store:
         plan = api.plan(store, sweep)
+        if policy:
+            policy.remember(store)
     known = sum(plan.known.values())
     _say(f"{sweep.name}: {len(sweep.runs)} runs, {plan.new} new" + (f", {known} known" if known else "") + f" -> {out}")
-    _work(out, *ready)
+    _work(out, *ready, limit, crew)
 
 
 def _make_ready(device: str) -> tuple[Any, Any]:
@@ -242,20 +441,33 @@ def _make_ready(device: str) -> tuple[Any, Any]:
     return choose_device(device), interrupts
 
 
-def _work(folder: Path, device: Any, interrupts: Any) -> None:
-    """Train what is todo, with a view of it, stoppable by signals."""
+def _work(folder: Path, device: Any, interrupts: Any, limit: tuple[float, float] | None, crew: tuple[int, list[Path]]) -> None:
+    """Train what is todo, with a view of it, stoppable by signals and by the end of a budget; crew: processes, plugins."""
+    from recollect import planner, workers
+    from recollect.budget import budget_text
     from recollect.progress import Progress
     from recollect.runner import Worker
+    from recollect.spending import spend
     from recollect.store import Store
 
     with Store.open(folder) as store:
-        progress = Progress(store.rows())
-        worker = Worker(store, folder, device, stop=interrupts.exit_code)
-        with _shown(progress, worker):
-            worker.work()
-        counts = store.counts()
-        failures = [row.failure or "" for row in store.rows() if row.status == "failed"]
+        count = 1 if limit else workers.count(crew[0], store, device)
+        progress = Progress(store.rows(), planner.operations, count)
+        with _shown(progress) as say:
+            if count > 1:
+                many = workers.Workers(folder, device, count, crew[1], interrupts.exit_code)
+                many.work(store, lambda: say(progress.look(store.rows())))
+            else:
+                worker = Worker(store, folder, device, lambda notice: say(progress.told(notice)), stop=interrupts.exit_code)
+                if limit:
+                    spend(worker, limit[1])
+                else:
+                    worker.work()
+        counts, rows = store.counts(), store.rows()
+        failures = [row.failure or "" for row in rows if row.status == "failed"]
     _print_summary(folder)
+    if limit:
+        _say(budget_text(rows, limit[0], folder))
     if counts["running"]:
         _say(f"{counts['running']} runs are being trained by another process")
     if failures:
@@ -264,26 +476,17 @@ def _work(folder: Path, device: Any, interrupts: Any) -> None:
 
 
 @contextlib.contextmanager
-def _shown(progress: Any, worker: Any) -> Any:
-    """A live view on a terminal, else one line per run."""
+def _shown(progress: Any) -> Any:
+    """A live view on a terminal, else a line per run: what is said to what this yields."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console()
     if console.is_terminal:
         with Live(progress, console=console, refresh_per_second=4):
-            worker.listen = progress.feed
-            yield
+            yield lambda lines: None
     else:
-
-        def listen(notice: Any) -> None:
-            progress.feed(notice)
-            line = progress.line(notice)
-            if line:
-                print(line, flush=True)
-
-        worker.listen = listen
-        yield
+        yield lambda lines: _say("\n".join(lines)) if lines else None
 
 
 def _print_summary(folder: Path) -> None:
@@ -296,16 +499,10 @@ def _print_summary(folder: Path) -> None:
         _say(f"  {sentence(summary)}")
 
 
-def _write_report(folder: Path, output: Path | None) -> Path:
-    from recollect.api import Results
-    from recollect.report import write_report
-    from recollect.store import Store
+def _write_report(folders: list[Path], output: Path | None) -> Path:
+    from recollect.evidence import write_page
 
-    results = Results.load(folder)
-    with Store.open(folder, read_only=True) as store:
-        source = "\n\n".join(sweep.source for sweep in store.sweeps())
-        notes = [f"{note.kind}: {note.text}" for note in store.notes()]
-    page = write_report(output or folder, results.rows, results.curves, source, notes)
+    page = write_page(folders, output)
     _say(f"report: {page}")
     return page
 

@@ -1,12 +1,14 @@
-"""How many runs train together, and what that costs: memory counted without computing, speed measured on this very device.
+"""How many runs train together, and what that costs.
 
-A population is not always faster than a loop (on a CPU a large one falls out of the caches), so its size is measured.
+On a CPU a population is not always faster than a loop (a large one falls out of the caches), so its size is measured, within
+the memory that is counted without computing. On a GPU the larger one is the faster one, so memory decides; what is kept there
+depends on the kernels, so the count is replaced by what two small populations allocate on this very device.
 """
 
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from recollect.spec.mixers.fla import FlaSpec
 from recollect.tasks.base import Task
 
 MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
+MEASURED_SHARE = 0.85  # of what is free where memory was measured: temporaries and data are in it already
+TRIED = (2, 4)  # members of the two populations whose memory is measured
 WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
 # Tokens x layers x width^2 of a step with more than one thread; in the smallest one measured, 1.6 million, a second pays
@@ -40,6 +44,19 @@ class Cost:
     parameters: int
     memory_bytes: int
     operations: int  # multiply-adds of a training step
+
+
+@dataclass(frozen=True)
+class Need:
+    """The memory of a population of n members, `fixed + n * member` bytes, and the share of what is free that it may take."""
+
+    member: int
+    fixed: int = 0
+    share: float = MEMORY_SHARE
+
+    def fitting(self, free: int) -> int:
+        """How many members fit; at least one is tried."""
+        return max(1, int((self.share * free - self.fixed) / self.member))
 
 
 def cost(run: RunSpec) -> Cost:
@@ -86,6 +103,15 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
     return Cost(parameters, memory, _operations(run, model))
 
 
+def operations(run: RunSpec) -> int | None:
+    """Multiply-adds of a training step, from shapes alone and at once; None for code from outside, which may not tell."""
+    try:
+        with torch.device("meta"):
+            return _operations(run, Model(run.model, 1, run.task.label_vocabulary, run.task.longest))
+    except Exception:
+        return None
+
+
 def _operations(run: RunSpec, model: Model) -> int:
     width, tokens = run.model.width, run.train.batch * run.task.train_length
     labels = run.train.batch * run.task.labels_per_row
@@ -97,18 +123,23 @@ def _operations(run: RunSpec, model: Model) -> int:
 
 
 def use_threads(run: RunSpec, available: int) -> int:
-    """Set the number of CPU threads for a run's shape: a power of two whose shares of a batch are whole blocks.
+    """Set the number of CPU threads for a run's shape."""
+    torch.set_num_threads(threads(run, available))
+    return torch.get_num_threads()
+
+
+def threads(run: RunSpec, available: int) -> int:
+    """The number of CPU threads for a run's shape: a power of two whose shares of a batch are whole blocks.
 
     Otherwise rows have to be padded (see Population._aligned), and with an odd number of threads nothing would help. A step
     smaller than any measured has one thread. The rule depends on the specification alone, not
     on a measurement: bits depend on the number of threads, and a resumed run must have as many as before.
     """
-    threads = 1
+    used = 1
     work = run.train.batch * run.task.train_length * run.model.depth * run.model.width**2
-    while work >= LARGE_STEP and 2 * threads <= available and run.train.batch % (ROW_MULTIPLE * 2 * threads) == 0:
-        threads *= 2
-    torch.set_num_threads(threads)
-    return threads
+    while work >= LARGE_STEP and 2 * used <= available and run.train.batch % (ROW_MULTIPLE * 2 * used) == 0:
+        used *= 2
+    return used
 
 
 def free_memory(device: torch.device) -> int:
@@ -137,9 +168,38 @@ def seconds_per_step(members: Sequence[RunSpec], task: Task, device: torch.devic
     return (time.perf_counter() - start) / repeats
 
 
-def pack_size(runs: Sequence[RunSpec], task: Task, device: torch.device) -> int:
-    """The number of these same-shaped runs that should train together."""
-    fits = max(1, int(MEMORY_SHARE * free_memory(device) / cost(runs[0]).memory_bytes))
+def allocated(members: Sequence[RunSpec], task: Task, device: torch.device) -> int:
+    """The most bytes these members have on a GPU at once while they train and are looked at."""
+    torch.cuda.empty_cache()
+    for split in ("train", *task.test_splits):
+        task.batch(split, 0)  # what the data need is not theirs
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    population = Population(members, task, device)
+    population.train_step(task.batch("train", 0))
+    population.evaluate()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+Measure = Callable[[Sequence[RunSpec], Task, torch.device], int]
+
+
+def need(runs: Sequence[RunSpec], task: Task, device: torch.device, measure: Measure = allocated) -> Need:
+    """What a population of runs of this shape needs: counted on a CPU; on a GPU a line through two measured points."""
+    counted = Need(cost(runs[0]).memory_bytes)
+    small, large = TRIED
+    if device.type == "cpu" or counted.fitting(free_memory(device)) < large:
+        return counted  # nothing fuses, or too large to try out
+    # What a member needs does not depend on its seed or rate: where there are too few runs, some stand for two. The first
+    # population is for what libraries allocate once.
+    _, few, more = (measure([runs[i % len(runs)] for i in range(size)], task, device) for size in (small, small, large))
+    member = max((more - few) // (large - small), 4 * FLOAT * cost(runs[0]).parameters)
+    return Need(member, max(0, few - small * member), MEASURED_SHARE)
+
+
+def pack_size(runs: Sequence[RunSpec], task: Task, device: torch.device, measure: Measure = allocated, beside: int = 1) -> int:
+    """The number of these same-shaped runs that should train together, where `beside` processes share the memory."""
+    fits = need(runs, task, device, measure).fitting(free_memory(device) // beside)
     if device.type != "cpu":
         return min(fits, len(runs))
     best, fastest, spent = min(2, len(runs)), math.inf, 0.0
@@ -153,6 +213,11 @@ def pack_size(runs: Sequence[RunSpec], task: Task, device: torch.device) -> int:
         if spent > PROBE_SHARE * per_run * len(runs) * runs[0].train.steps:
             break
     return best
+
+
+def evenly(runs: int, largest: int) -> int:
+    """The size of the next of as few packs as needed, all about equally large: a small last one would not fill the device."""
+    return -(-runs // max(1, -(-runs // largest)))
 
 
 def _doubling(limit: int) -> Iterator[int]:

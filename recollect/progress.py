@@ -1,7 +1,7 @@
 """What a person sees while a sweep trains: one bar and the best score so far per learning rate, or a line per run."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -9,39 +9,66 @@ from rich.table import Table
 
 from recollect.analysis import rate_text, score_text
 from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
-from recollect.rows import FINISHED, RunRow
+from recollect.pace import Pace
+from recollect.rows import FINISHED, Evaluation, RunRow
 from recollect.spec import RunSpec
 
 
 class Progress:
-    """Fed with notices; a rich renderable for a terminal, `line` for everything else."""
+    """Fed with the notices of one worker, or with the rows of a store that others fill.
 
-    def __init__(self, rows: Sequence[RunRow]):
-        steps = {row.run_id: int(row.spec["train"]["steps"]) for row in rows}
-        self.runs = len(rows)
+    A rich renderable for a terminal; `line` and what `look` returns for everything else.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[RunRow],
+        operations: Callable[[RunSpec], int | None] = lambda run: None,
+        workers: int = 1,
+    ):
+        self.runs, self.workers = len(rows), workers
         self.ended = sum(row.status in FINISHED for row in rows)
-        self._finished = {row.run_id for row in rows if row.status in FINISHED}
-        self.total = sum(steps.values())
-        self.done = sum(steps[run_id] for run_id in self._finished)
-        self._start, self._done_before = time.monotonic(), self.done
+        self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
+        self._todo = {row.run_id: RunSpec.parse(row.spec) for row in rows if row.status not in FINISHED}
+        self._pace = Pace(self._todo.values(), operations)
         self._best: dict[str, dict[float, float]] = {}
         self._running: dict[str, RunSpec] = {}  # of the current pack, those that have not ended
         self._step = 0  # where they stand
+        self._since = time.monotonic()  # up to when time is accounted for
         for row in rows:
-            if row.status in FINISHED and row.score is not None:
-                self._note_score(row.spec["model"]["mixer"]["name"], float(row.spec["train"]["lr"]), row.score)
+            if row.status in FINISHED:
+                self._note_row(row)
+
+    @property
+    def done(self) -> int:
+        """Run-steps that need not be made any more."""
+        return self.total - sum(self._pace.left.values())
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds to the end of the whole sweep."""
+        seconds = self._pace.seconds
+        return None if seconds is None else seconds / self.workers
+
+    # ---- one worker's notices ----
 
     def feed(self, notice: Notice) -> None:
+        left = self._pace.left
         match notice:
             case PackStarted():
-                self.done -= self._step * len(self._running)  # a pack that was given up (out of memory) starts again
+                for run in self._running.values():
+                    left[run.shape_id] += self._step  # a pack that was given up (out of memory) starts again
                 self._running, self._step = {run.run_id: run for run in notice.runs}, notice.from_step
-                # Steps behind a checkpoint were made by an earlier process: they count as done, not as speed.
-                self.done += notice.from_step * len(notice.runs)
-                self._done_before += notice.from_step * len(notice.runs)
+                # Steps behind a checkpoint were made by an earlier process: they are done, but tell nothing about speed.
+                left[notice.runs[0].shape_id] -= notice.from_step * len(notice.runs)
+                self._since = time.monotonic()
             case Advanced():
+                now = time.monotonic()
+                shape = next(iter(self._running.values())).shape_id
+                self._pace.took(shape, notice.members, now - self._since)
+                self._since = now
                 self._step += 1
-                self.done += notice.members
+                left[shape] -= notice.members
             case Seen():
                 for run_id, evaluation in notice.evaluations.items():
                     run = self._running[run_id]
@@ -49,23 +76,48 @@ class Progress:
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunEnded():
                 self.ended += 1
-                # A run that was solved, diverged or failed makes fewer steps than planned; one that failed at once makes none.
+                # A run that was stopped, diverged or failed makes fewer steps than planned; one that failed at once makes none.
                 made = self._step if self._running.pop(notice.run.run_id, None) else 0
-                skipped = notice.run.train.steps - made
-                self.done += skipped
-                self._done_before += skipped
+                left[notice.run.shape_id] -= notice.run.train.steps - made
             case Remark():
                 pass
+
+    # ---- a store that others fill ----
+
+    def look(self, rows: Sequence[RunRow]) -> list[str]:
+        """Take over what the store says now; a line for each run that has ended since the last look."""
+        left = self._pace.left
+        left.clear()
+        lines = []
+        for row in rows:
+            run = self._todo.get(row.run_id)
+            if run is None:
+                continue
+            if row.status not in FINISHED:
+                left[run.shape_id] += run.train.steps - (row.steps or 0)
+                self._note_row(row)
+                continue
+            del self._todo[row.run_id]
+            self.ended += 1
+            self._note_row(row)
+            if row.wall_s and row.steps:
+                self._pace.took(run.shape_id, row.steps, row.wall_s)
+            lines.append(f"[{self.ended}/{self.runs}] {_ending(row_ended(run, row))}")
+        return [f"{line}{_eta(self.remaining_s)}" for line in lines]
+
+    def _note_row(self, row: RunRow) -> None:
+        if row.score is not None:
+            self._note_score(row.spec["model"]["mixer"]["name"], float(row.spec["train"]["lr"]), row.score)
 
     def _note_score(self, mixer: str, rate: float, score: float) -> None:
         best = self._best.setdefault(mixer, {})
         best[rate] = max(score, best.get(rate, 0.0))
 
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds to the end of the whole sweep at the speed so far."""
-        made, spent = self.done - self._done_before, time.monotonic() - self._start
-        return spent / made * (self.total - self.done) if made else None
+    def told(self, notice: Notice) -> list[str]:
+        """Feed and tell."""
+        self.feed(notice)
+        line = self.line(notice)
+        return [line] if line else []
 
     def line(self, notice: Notice) -> str | None:
         """What a log should hold of this notice."""
@@ -92,6 +144,16 @@ class Progress:
         for mixer, best in self._best.items():
             table.add_row(mixer, *(score_text(best[rate]) if rate in best else "" for rate in rates[-12:]))
         return table
+
+
+def row_ended(run: RunSpec, row: RunRow) -> RunEnded:
+    """The end of a run that another process trained, as its worker would have told it."""
+    early = f"{row.stopped_early} early" if row.stopped_early else ""
+    detail = row.failure or (f"at step {row.diverged_step}" if row.status == "diverged" else early)
+    last = None
+    if row.accuracy is not None and row.exact is not None and row.status == "done":
+        last = Evaluation(row.steps or 0, row.train_loss or 0.0, row.test_loss or 0.0, row.accuracy, row.exact)
+    return RunEnded(run, row.status, last, row.steps or 0, detail)
 
 
 def _ending(notice: RunEnded) -> str:

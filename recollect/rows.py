@@ -6,6 +6,7 @@ from typing import Any, Literal
 Status = Literal["todo", "running", "done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = ("todo", "running", "done", "diverged", "failed")
 FINISHED: tuple[Status, ...] = ("done", "diverged", "failed")
+StopReason = Literal["solved", "hopeless"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class RunRow:
     test_loss: float | None = None
     accuracy: float | None = None
     exact: float | None = None
-    stopped_early: bool = False  # solved before its last step, and the specification allowed to stop there
+    stopped_early: StopReason | None = None  # why it ended before its last step, which its specification allowed
     diverged_step: int | None = None  # first step whose loss was not finite
     failure: str | None = None  # "oom: ..." or "lost: ..."
     parameters: int | None = None

@@ -15,7 +15,9 @@ import torch
 
 from recollect import checkpoint, planner, tasks
 from recollect.durable import sweep_orphans
+from recollect.early import EarlyDecisions
 from recollect.errors import RecollectError, ResourceError, Stopped
+from recollect.keep import Keeper, Policy
 from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
 from recollect.ownership import this_process
 from recollect.population import Population, PopulationState
@@ -24,7 +26,7 @@ from recollect.spec import RunSpec
 from recollect.store import Store
 from recollect.store_records import Result, Todo
 from recollect.tasks.base import Task
-from recollect.train import End, Looked, Ready, Streaks, train
+from recollect.train import End, Looked, Ready, train
 
 LEASE_S, HEARTBEAT_S = 60.0, 10.0
 SAVE_EVERY_S = 0.5  # at least this long between checkpoints ...
@@ -40,12 +42,17 @@ class Worker:
     device: torch.device
     listen: Callable[[Notice], None] = lambda notice: None
     pack_size: int | None = None  # fixed, instead of measured
+    chosen: frozenset[str] | None = None  # of what is todo only these; None: all
     lease_s: float = LEASE_S
     stop: Callable[[], int] = lambda: 0  # asked between steps: an exit code to stop with, or 0
     threads: int = field(default_factory=torch.get_num_threads)  # CPU threads that may be used
+    beside: int = 1  # workers on this machine, this one included: memory and runs are shared among them
     _specs: dict[str, RunSpec] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)
     _task: tuple[str, Task] | None = None
+
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.folder, Policy.of(self.store))
 
     @property
     def checkpoints(self) -> Path:
@@ -54,6 +61,7 @@ class Worker:
     def work(self) -> None:
         """Until nothing is todo. Runs that a living process holds are left to it."""
         sweep_orphans(self.checkpoints)
+        self.keeper.tidy(self.store)
         while True:
             self.store.reclaim()
             pack, state = self._next_pack()
@@ -65,13 +73,14 @@ class Worker:
             if pack:
                 mine = state.select([run.run_id for run in pack]) if state else None  # another worker may have got some
                 self._train_claimed(pack, claims, mine)
+        self.keeper.tidy(self.store)
         checkpoint.discard(self.checkpoints, [row.run_id for row in self.store.rows() if row.status in FINISHED])
 
     # ---- choosing ----
 
     def _next_pack(self) -> tuple[tuple[RunSpec, ...], PopulationState | None]:
         """Same-shaped runs that should train together next, and where they stand; runs with a checkpoint come first."""
-        waiting = {todo.run_id: todo for todo in self.store.todo()}
+        waiting = {todo.run_id: todo for todo in self.store.todo() if self.chosen is None or todo.run_id in self.chosen}
         if not waiting:
             return (), None
         for run_id, todo in waiting.items():
@@ -80,10 +89,12 @@ class Worker:
         resumed = self._from_checkpoint(waiting)
         if resumed is not None:
             return resumed
-        first = self._specs[next(iter(waiting))]
-        same = [self._specs[run_id] for run_id in waiting if self._specs[run_id].shape_id == first.shape_id]
+        specs = [self._specs[run_id] for run_id in waiting]
+        # What shares the data that are there comes first: the next shape then only has to build its model.
+        first = next((run for run in specs if self._task is not None and _data_key(run) == self._task[0]), specs[0])
+        same = [run for run in specs if run.shape_id == first.shape_id]
         limits = [waiting[run.run_id].pack_limit or len(same) for run in same]
-        return tuple(same[: min(self._size(same), *limits)]), None
+        return tuple(same[: planner.evenly(len(same), min(self._size(same), *limits))]), None
 
     def _from_checkpoint(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState] | None:
         found = checkpoint.catalogue(self.checkpoints)
@@ -100,6 +111,16 @@ class Worker:
                 return tuple(self._specs[run_id] for run_id in members), state.select(members)
         return None
 
+    def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
+        """How many of these runs of one shape train together, and how many seconds a step of so many takes."""
+        self._sizes.pop(runs[0].shape_id, None)  # it may have been measured with fewer at hand
+        size = min(self._size(runs), len(runs))
+        try:
+            return size, planner.seconds_per_step(runs[:size], self._data(runs[0]), self.device)
+        except Exception as error:
+            self._give_up_if_lost(error)
+            return size, 0.0  # it fails soon enough, and then for its own reason
+
     def _size(self, runs: Sequence[RunSpec]) -> int:
         if self.pack_size is not None:
             return self.pack_size
@@ -107,7 +128,9 @@ class Worker:
         if shape not in self._sizes:
             planner.use_threads(runs[0], self.threads)
             try:
-                self._sizes[shape] = planner.pack_size(runs, self._data(runs[0]), self.device)
+                size = planner.pack_size(runs, self._data(runs[0]), self.device, beside=self.beside)
+                # Something is left for the others; but a lonely member costs as much as two.
+                self._sizes[shape] = min(size, max(2, -(-len(runs) // self.beside)))
             except Exception as error:
                 self._give_up_if_lost(error)
                 # Out of memory, or a mixer that fails: a run on its own then fails for its own reason, and no other with it.
@@ -117,7 +140,7 @@ class Worker:
 
     def _data(self, run: RunSpec) -> Task:
         """The data of a run; those of the last pack are kept, because the next one often shares them."""
-        key = f"{run.task!r} {run.data_seed} {run.train.batch}"
+        key = _data_key(run)
         if self._task is None or self._task[0] != key:
             self._task = None  # before the new one is built: two sets of rows need not fit
             self._task = (key, tasks.build(run.task, run.data_seed, run.train.batch, self.device))
@@ -177,30 +200,34 @@ class Worker:
             self.listen(RunEnded(run, "failed", None, 0, failure))
 
 
+def _data_key(run: RunSpec) -> str:
+    """Equal for runs that see the same rows."""
+    return f"{run.task!r} {run.data_seed} {run.train.batch}"
+
+
 class _Training:
     """One claimed pack from its checkpoint, or from its start, to its end."""
 
     def __init__(self, worker: Worker, pack: tuple[RunSpec, ...], claims: dict[str, int], state: PopulationState | None):
         self.worker, self.claims = worker, dict(claims)
         self.population = Population(pack, worker._data(pack[0]), worker.device)
-        self.streaks = Streaks()
+        self.decisions = EarlyDecisions()
         if state is not None:
             self.population.restore(state)
-        for run, last in self._rewind(pack).items():
-            self.streaks.remember(run, last)
+        for run, curve in self._rewind(pack).items():
+            self.decisions.remember(run, curve)
         self.clock = self.saved_at = time.monotonic()
         self.wait_s = SAVE_EVERY_S
         self.wall_s = dict.fromkeys(claims, 0.0)
         worker.listen(PackStarted(pack, self.population.step))
 
-    def _rewind(self, pack: tuple[RunSpec, ...]) -> dict[RunSpec, Evaluation]:
-        """Drop what an earlier attempt recorded after the checkpoint; each run's last evaluation before it."""
+    def _rewind(self, pack: tuple[RunSpec, ...]) -> dict[RunSpec, list[Evaluation]]:
+        """Drop what an earlier attempt recorded after the checkpoint; each run's curve up to it."""
         self.worker.store.rewind(self.claims, self.population.step)
-        curves = {run: self.worker.store.curve(run.run_id) for run in pack}
-        return {run: curve[-1] for run, curve in curves.items() if curve}
+        return {run: self.worker.store.curve(run.run_id) for run in pack}
 
     def run(self) -> None:
-        for event in train(self.population, self.streaks):
+        for event in train(self.population, self.decisions):
             match event:
                 case Ready():
                     self._between_steps(event)
@@ -230,17 +257,18 @@ class _Training:
         self._share_time()
         ended = {end.run.run_id for end in event.ends}
         going = {run_id: found for run_id, found in event.evaluations.items() if run_id not in ended}
-        store = self.worker.store
+        store, keeper = self.worker.store, self.worker.keeper
+        keeper.look(self.population, event)
         refused = store.record(self.claims, going.items()) if going else set()
         if event.ends:
             refused |= store.finish([self._result(end, event) for end in event.ends])
+            keeper.settle(ended - refused)
         self.worker.listen(Seen(event.evaluations))
         for end in event.ends:
             if end.run.run_id not in refused:
                 last = event.evaluations.get(end.run.run_id)
-                detail = (
-                    f"at step {end.diverged_step}" if end.status == "diverged" else "solved early" if end.stopped_early else ""
-                )
+                early = f"{end.stopped_early} early" if end.stopped_early else ""
+                detail = f"at step {end.diverged_step}" if end.status == "diverged" else early
                 self.worker.listen(RunEnded(end.run, end.status, last, event.step, detail))
         for run_id in ended:
             self.claims.pop(run_id, None)

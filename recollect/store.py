@@ -15,7 +15,7 @@ from recollect.ownership import is_dead
 from recollect.rows import STATUSES, Evaluation, RunRow, Status
 from recollect.store_file import Database
 from recollect.store_records import Claims, Note, Plan, PlannedRun, Result, Sweep, Todo
-from recollect.store_schema import POINT_COLUMNS, ROWS, evaluation, number, point, run_row, split_row
+from recollect.store_schema import POINT_COLUMNS, ROWS, STOPS, evaluation, number, point, run_row, split_row
 
 __all__ = ["MAX_LOST", "Claims", "Note", "Plan", "PlannedRun", "Result", "Store", "Sweep", "Todo"]
 
@@ -201,6 +201,11 @@ class Store(Database):
         )
         return [Sweep(name, source, created, tuple(json.loads(run_ids))) for name, source, created, run_ids in found]
 
+    def span(self) -> tuple[float | None, float | None]:
+        """When the first run was started and the last one finished, in seconds since 1970; None before that."""
+        found: tuple[float | None, float | None] = self._read("SELECT min(started), max(finished) FROM runs")[0]
+        return found
+
     def notes(self) -> list[Note]:
         return [Note(*row) for row in self._read("SELECT time, kind, text FROM notes ORDER BY rowid")]
 
@@ -268,8 +273,9 @@ class Store(Database):
             "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? "
             "WHERE run_id = ? AND attempt = ? AND status = 'running'",
             (
-                *(result.status, self.wall(), result.steps, number(result.wall_s), result.stopped_early, result.diverged_step),
-                *(result.failure, result.parameters, result.state_size, result.device, result.threads),
+                *(result.status, self.wall(), result.steps, number(result.wall_s)),
+                *(STOPS.index(result.stopped_early), result.diverged_step, result.failure),
+                *(result.parameters, result.state_size, result.device, result.threads),
                 *(json.dumps(result.versions), result.run_id, result.attempt),
             ),
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from recollect.rows import Evaluation, Status
+from recollect.rows import Evaluation, Status, StopReason
 
 Claims = Mapping[str, int]  # run id -> the attempt it was claimed as
 
@@ -50,7 +50,7 @@ class Result:
     steps: int
     wall_s: float
     last: Evaluation | None = None
-    stopped_early: bool = False
+    stopped_early: StopReason | None = None
     diverged_step: int | None = None  # given if and only if diverged
     failure: str | None = None  # given if and only if failed: "oom: ..." or "lost: ..."
     parameters: int | None = None

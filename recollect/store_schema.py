@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recollect.errors import StoreError
-from recollect.rows import Evaluation, RunRow
+from recollect.rows import Evaluation, RunRow, StopReason
 
 APPLICATION_ID = 0x5245434F  # "RECO"
 VERSION = 1
@@ -35,7 +35,7 @@ CREATE TABLE runs (
     finished      REAL,
     steps         INTEGER,
     wall_s        ANY,
-    stopped_early INTEGER NOT NULL DEFAULT 0,
+    stopped_early INTEGER NOT NULL DEFAULT 0,    -- before its last step, see STOPS
     diverged_step INTEGER,
     failure       TEXT,
     parameters    INTEGER,
@@ -98,6 +98,8 @@ WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
 BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
 """
 
+STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")  # stored as the place in this list, which only grows
+
 RUN_COLUMNS = (
     "run_id, spec, status, score_name, chance, attempt, steps, wall_s, stopped_early, diverged_step, failure, "
     "parameters, state_size, device, threads, versions"
@@ -141,7 +143,9 @@ def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
 def evaluation(columns: tuple[Any, ...]) -> Evaluation:
     """The way back, from POINT_COLUMNS."""
     step, train_loss, test_loss, accuracy, exact, slices = columns
-    return Evaluation(step, float(train_loss), float(test_loss), float(accuracy), float(exact), json.loads(slices))
+    # Most points have no slices, and a store may hold a million points.
+    found = {} if slices == "{}" else json.loads(slices)
+    return Evaluation(step, float(train_loss), float(test_loss), float(accuracy), float(exact), found)
 
 
 def split_row(columns: tuple[Any, ...]) -> tuple[tuple[Any, ...], Evaluation | None]:
@@ -167,7 +171,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         test_loss=last.test_loss if last else None,
         accuracy=last.accuracy if last else None,
         exact=last.exact if last else None,
-        stopped_early=bool(stopped_early),
+        stopped_early=_stop(run_id, stopped_early),
         diverged_step=diverged_step,
         failure=failure,
         parameters=parameters,
@@ -178,13 +182,23 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
     )
 
 
+def _stop(run_id: str, number: int) -> StopReason | None:
+    if not 0 <= number < len(STOPS):
+        raise _spoilt(run_id)
+    return STOPS[number]
+
+
 def _table(run_id: str, text: str) -> dict[str, Any]:
     try:
         table = json.loads(text)
     except ValueError:
         table = None
     if not isinstance(table, dict):
-        raise StoreError(
-            f"run {run_id}: what is stored of it is not as it was written; save the others with `recollect export --salvage`"
-        )
+        raise _spoilt(run_id)
     return table
+
+
+def _spoilt(run_id: str) -> StoreError:
+    return StoreError(
+        f"run {run_id}: what is stored of it is not as it was written; save the others with `recollect export --salvage`"
+    )

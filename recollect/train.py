@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from recollect.early import EarlyDecisions
 from recollect.population import Population
-from recollect.rows import Evaluation
+from recollect.rows import Evaluation, StopReason
 from recollect.spec import RunSpec
 
 # Compact when at least this share of the members has ended: less often, and dead members cost steps; more often, and the
@@ -33,7 +34,7 @@ class End:
     run: RunSpec
     status: Literal["done", "diverged"]
     diverged_step: int | None = None
-    stopped_early: bool = False
+    stopped_early: StopReason | None = None
 
 
 @dataclass(frozen=True)
@@ -48,25 +49,7 @@ class Looked:
 Event = Ready | Looked
 
 
-class Streaks:
-    """Remembers each member's last score, to tell a solved run from a lucky look."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, float] = {}
-
-    def remember(self, run: RunSpec, evaluation: Evaluation) -> None:
-        """What a resumed run had scored at its last evaluation before the checkpoint."""
-        self._last[run.run_id] = evaluation.score(run.task.score_name)
-
-    def solved(self, run: RunSpec, evaluation: Evaluation) -> bool:
-        """Twice in a row: one lucky look at the test rows is not a result."""
-        score = evaluation.score(run.task.score_name)
-        before = self._last.get(run.run_id, 0.0)
-        self._last[run.run_id] = score
-        return run.train.stop_solved > 0 and min(before, score) >= run.train.stop_solved
-
-
-def train(population: Population, streaks: Streaks) -> Iterator[Event]:
+def train(population: Population, decisions: EarlyDecisions) -> Iterator[Event]:
     """Train until every member has ended."""
     looks = set(population.members[0].train.evaluation_steps())
     living = list(population.members)
@@ -75,7 +58,7 @@ def train(population: Population, streaks: Streaks) -> Iterator[Event]:
         population.train_step(population.task.batch("train", population.step))
         if population.step not in looks:
             continue
-        found = _look(population, living, streaks)
+        found = _look(population, living, decisions)
         yield found
         gone = {end.run.run_id for end in found.ends}
         living = [run for run in living if run.run_id not in gone]
@@ -83,7 +66,7 @@ def train(population: Population, streaks: Streaks) -> Iterator[Event]:
             population.keep([run.run_id for run in living])
 
 
-def _look(population: Population, living: list[RunSpec], streaks: Streaks) -> Looked:
+def _look(population: Population, living: list[RunSpec], decisions: EarlyDecisions) -> Looked:
     evaluations = dict(zip(population.members, population.evaluate(), strict=True))
     diverged = dict(zip(population.members, population.diverged(), strict=True))
     found, ends = {}, []
@@ -94,7 +77,9 @@ def _look(population: Population, living: list[RunSpec], streaks: Streaks) -> Lo
             ends.append(End(run, "diverged", diverged_step=broken))
             continue
         found[run.run_id] = evaluations[run]
-        solved = streaks.solved(run, evaluations[run])
-        if solved or population.step == run.train.steps:
-            ends.append(End(run, "done", stopped_early=population.step < run.train.steps))
+        reason = decisions.decide(run, evaluations[run])
+        if population.step == run.train.steps:
+            ends.append(End(run, "done"))
+        elif reason is not None:
+            ends.append(End(run, "done", stopped_early=reason))
     return Looked(population.step, found, tuple(ends))

@@ -107,3 +107,11 @@ def test_auto_is_a_gpu_if_there_is_one(monkeypatch):
 )
 def test_durations_in_words(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_budget_and_the_studys_experiments_from_python(tmp_path):
+    tiny = ["train.steps=2", "train.evaluations=1", "train.batch=16", "task.test_rows=32", "model.width=8", "seed=1"]
+    results = recollect.run("paper:fig1:small", tmp_path / "none", device="cpu", overrides=tiny, budget=1e-6)
+    assert {row.status for row in results.rows} == {"todo"}
+    results = recollect.run("paper:fig1:small", tmp_path / "all", device="cpu", overrides=[*tiny, "train.lr=1e-3"], budget=60)
+    assert [row.status for row in results.rows] == ["done"] * 3

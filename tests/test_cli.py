@@ -298,16 +298,24 @@ def test_the_module_is_the_command():
 # ---- the frozen list ----
 
 OPTIONS = {
+    "claims": {"folders", "--json", "-o", "--output"},
     "demo": {"--out", "--device"},
-    "run": {"spec", "--out", "--set", "--device", "--plugin", "--dry-run"},
-    "resume": {"folder", "--device", "--plugin", "--retry-failed"},
+    "run": {"spec", "--out", "--set", "--device", "--plugin", "--keep", "--snapshots", "--budget", "--workers", "--dry-run"},
+    "resume": {"folder", "--device", "--plugin", "--budget", "--workers", "--retry-failed"},
     "status": {"folder"},
-    "report": {"folder", "-o", "--output"},
+    "report": {"folders", "-o", "--output"},
+    "watch": {"folders", "--port"},
+    "inspect": {"folder", "run", "--again", "--device", "--plugin"},
+    "figure": {"name", "folders", "-o", "--output", "--band"},
     "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
     "mixers": {"name", "--width", "--length", "--plugin"},
     "bench": {"--mixer", "--shape", "--population", "--precision", "--against", "--json", "--device"},
     "tasks": {"name"},
+    "presets": {"name"},
     "doctor": set(),
+    "score": {
+        *("mixer", "--out", "--card", "--budget", "--set", "--device", "--plugin", "--workers", "--against", "--save"),
+    },
 }
 
 

@@ -42,6 +42,7 @@ REFUSALS = [
     (["status", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["resume", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["report", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
+    (["watch", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["export", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["export", "OUT", "--format", "xml"], 2, "--format xml: must be csv or json"),
     (["mixers", "mambo"], 2, "'mambo' is no mixer here; did you mean mamba?"),

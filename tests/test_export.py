@@ -57,7 +57,7 @@ def test_text_that_a_spreadsheet_would_run_is_defused(text):
 def test_numbers_and_plain_text_are_left_alone():
     (line,) = read(to_csv([make_row(train_loss=-1.5, failure='a "b", c\nd', steps=-3)]))
     assert (line["train_loss"], line["failure"], line["steps"]) == ("-1.5", 'a "b", c\nd', "-3")
-    assert (line["stopped_early"], line["exact"], line["versions"]) == ("false", "", "{}")
+    assert (line["stopped_early"], line["exact"], line["versions"]) == ("", "", "{}")
 
 
 def test_pandas_reads_both():

@@ -18,7 +18,7 @@ LEVELS = [
     ["errors"],
     ["failpoint", "ownership", "rows"],  # rows: plain data, the words that all later levels share
     ["durable", "spec"],
-    ["sweep", "notices", "store_records", "store_schema"],
+    ["sweep", "notices", "store_records", "store_schema", "pace"],
     ["store_file"],
     ["store"],
     ["salvage"],
@@ -30,21 +30,28 @@ LEVELS = [
     ["model"],
     ["graph"],
     ["population"],
+    ["early"],
     ["train", "checkpoint", "plugins", "interrupts"],
-    ["planner"],
+    ["planner", "keep"],
     ["forecast", "doctor", "runner", "bench"],
     ["analysis"],
-    ["report", "export"],
-    ["catalogue", "progress"],  # what the command line shows
+    ["report", "export", "budget"],
+    ["paper", "spending", "workers"],
+    ["catalogue", "progress", "inspect", "score"],  # what the command line shows
     ["api"],
+    ["evidence"],  # what a page is made from
+    ["watch"],
     ["cli"],
     ["__main__"],
 ]
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
 TORCH_FREE = ["recollect", "recollect.spec", "recollect.sweep", "recollect.rows", "recollect.notices", "recollect.store",
               "recollect.salvage",
-              "recollect.analysis", "recollect.report", "recollect.export", "recollect.catalogue", "recollect.api",
-              "recollect.interrupts", "recollect.cli"]  # fmt: skip
+              "recollect.analysis", "recollect.report", "recollect.export", "recollect.paper.figures", "recollect.paper.claims",
+              "recollect.paper.presets",
+              "recollect.budget", "recollect.score", "recollect.catalogue", "recollect.api", "recollect.evidence",
+              "recollect.watch",
+              "recollect.inspect.examination", "recollect.interrupts", "recollect.cli"]  # fmt: skip
 
 
 def concept(path: Path) -> str:

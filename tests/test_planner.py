@@ -120,6 +120,75 @@ def test_a_step_is_timed_also_for_the_shortest_run(make_run):
     assert 0 < planner.seconds_per_step([run], task, CPU) < 10
 
 
+# ---- memory measured on a GPU ----
+
+CUDA = torch.device("cuda")  # a name: what is done on it is injected
+
+
+def gpu(monkeypatch, fixed: int, member: int, free: int) -> list[int]:
+    """A GPU with so much free memory, whose populations take `fixed + n * member` bytes; the sizes that are tried."""
+    tried: list[int] = []
+    monkeypatch.setattr(planner, "free_memory", lambda device: free)
+
+    def measure(members, task, device):
+        tried.append(len(members))
+        return fixed + member * len(members) + (10**9 if len(tried) == 1 else 0)  # a library's workspace, once
+
+    monkeypatch.setattr(planner, "allocated", measure)
+    return tried
+
+
+def test_a_pack_on_a_gpu_is_what_measured_memory_allows(monkeypatch, runs):
+    counted = planner.cost(runs[0]).memory_bytes
+    tried = gpu(monkeypatch, fixed=counted, member=counted // 2, free=int(6.1 * counted / planner.MEASURED_SHARE))
+    assert planner.need(runs, None, CUDA, planner.allocated) == planner.Need(counted // 2, counted, planner.MEASURED_SHARE)
+    assert tried == [2, 2, 4]
+    assert planner.pack_size(runs, None, CUDA, planner.allocated) == 10
+    assert planner.pack_size(runs[:3], None, CUDA, planner.allocated) == 3
+
+
+def test_what_is_too_large_to_try_is_counted(monkeypatch, runs):
+    counted = planner.cost(runs[0]).memory_bytes
+    tried = gpu(monkeypatch, 0, counted // 2, free=int(3.5 * counted / planner.MEMORY_SHARE))
+    assert planner.pack_size(runs, None, CUDA, planner.allocated) == 3
+    assert tried == []
+
+
+def test_a_measurement_that_says_nothing_cannot_promise_the_moon(monkeypatch, runs):
+    gpu(monkeypatch, 0, 0, free=10**9)
+    weights_and_moments = 4 * 4 * planner.cost(runs[0]).parameters
+    assert planner.need(runs, None, CUDA, planner.allocated).member == weights_and_moments
+
+
+def test_on_a_cpu_nothing_is_tried_out(monkeypatch, runs):
+    tried = gpu(monkeypatch, 0, 1, free=10**9)
+    assert planner.need(runs, None, CPU, planner.allocated) == planner.Need(planner.cost(runs[0]).memory_bytes)
+    assert tried == []
+
+
+@pytest.mark.parametrize(
+    ("runs", "largest", "size"),
+    [(65, 60, 33), (65, 65, 65), (65, 100, 65), (12, 8, 6), (7, 3, 3), (4, 3, 2), (1, 5, 1), (5, 1, 1)],
+)
+def test_packs_are_about_equally_large(runs, largest, size):
+    assert planner.evenly(runs, largest) == size
+    packs = []
+    while runs:
+        packs.append(planner.evenly(runs, largest))
+        runs -= packs[-1]
+    assert max(packs) <= largest
+    assert max(packs) - min(packs) <= 1
+
+
+# ---- operations ----
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_operations_are_told_without_tracing(make_run, mixer):
+    run = make_run({"model.mixer": table(mixer, 16)})
+    assert planner.operations(run) == planner.cost(run).operations
+
+
 def test_free_memory_is_a_sensible_number():
     assert 10**6 < planner.free_memory(CPU) < 10**14
 

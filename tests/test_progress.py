@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -89,15 +90,70 @@ def test_a_pack_that_did_not_fit_starts_again(runs):
     assert feed(progress, RunEnded(runs[0], "done", looked(1.0), 100)).done == 100
 
 
-def test_what_was_done_before_counts_but_not_as_speed(runs, monkeypatch):
-    clock = iter([100.0, 110.0])
-    monkeypatch.setattr(view.time, "monotonic", lambda: next(clock))
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+    return now
+
+
+def work(progress: Progress, clock: list[float], steps: int, members: int, seconds: float) -> Progress:
+    for _ in range(steps):
+        clock[0] += seconds / steps
+        progress.feed(Advanced(members))
+    return progress
+
+
+def test_what_was_done_before_counts_but_not_as_speed(runs, clock):
     progress = Progress([row(runs[0], "done", 0.5), row(runs[1]), row(runs[2])])
     assert (progress.ended, progress.done) == (1, 100)
+    clock[0] += 1000  # planning
     feed(progress, PackStarted(runs[1:], 60))
     assert progress.done == 220
-    advance(progress, 20, 2)
+    work(progress, clock, 20, 2, seconds=10)
     assert progress.remaining_s == pytest.approx(10.0)  # 40 steps in 10 s, 40 to go
+
+
+def test_every_shape_counts_at_its_own_speed(make_run, clock):
+    fast, slow, unseen = (make_run({"model.mixer": name, "train.steps": 100}) for name in ("attention", "mamba", "hyena"))
+    weights = {fast.shape_id: 10, slow.shape_id: 30, unseen.shape_id: 40}
+    rows = [row(run) for run in (fast, slow, unseen)]
+    progress = feed(Progress(rows, lambda run: weights[run.shape_id]), PackStarted((fast,), 0))
+    work(progress, clock, 100, 1, seconds=10)
+    feed(progress, RunEnded(fast, "done", looked(1.0), 100))
+    assert progress.remaining_s == pytest.approx(10 * 3 + 10 * 4)  # by operations
+    feed(progress, PackStarted((slow,), 0))
+    work(progress, clock, 50, 1, seconds=45)
+    assert progress.remaining_s == pytest.approx(45 + 100 * 40 * (10 + 45) / (100 * 10 + 50 * 30))
+    without = feed(Progress(rows), PackStarted((fast,), 0))
+    assert work(without, clock, 100, 1, seconds=10).remaining_s == pytest.approx(20)
+
+
+# ---- a store that others fill ----
+
+
+def test_looking_at_a_store_tells_what_ended_and_what_is_left(make_run):
+    runs = [make_run({"train.lr": lr, "train.steps": 100}) for lr in (1e-3, 1e-2, 1e-1, 1.0)]
+    progress = Progress([row(run) for run in runs], workers=2)
+    assert progress.look([row(run) for run in runs]) == []
+    now = [
+        replace(row(runs[0], "done", 0.5), steps=100, wall_s=20.0, exact=0.25),
+        replace(row(runs[1], "running", 0.125), steps=40),
+        replace(row(runs[2], "diverged"), steps=60, diverged_step=55, wall_s=12.0),
+        row(runs[3]),
+    ]
+    # 160 steps took 32 s, and 160 are left, for two
+    assert progress.look(now) == [
+        "[1/4] done attention width=16 lr=1e-3 seed=42 accuracy=0.500 steps=100, 16 s left",
+        "[2/4] diverged attention width=16 lr=1e-1 seed=42 steps=60 (at step 55), 16 s left",
+    ]
+    assert (progress.done, progress.ended) == (240, 2)
+    assert progress.look(now) == []
+    failed = replace(row(runs[3], "failed"), failure="oom: too large")
+    assert progress.look([*now[:3], failed]) == [
+        "[3/4] failed attention width=16 lr=1e0 seed=42 steps=0 (oom: too large), 6 s left"
+    ]
+    assert "0.125" in rendered(progress)
 
 
 def test_nothing_is_foretold_before_a_step_is_made(runs):

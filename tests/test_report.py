@@ -2,20 +2,20 @@
 
 import base64
 import hashlib
+import json
 import math
 import re
 from html.parser import HTMLParser
-from io import BytesIO
 
 import pytest
 from rows_made import make_curve, make_row, make_sweep
 
 from recollect.analysis import group_cells
-from recollect.report import curve_figure, rate_figure, render, write_report
-from recollect.report.curve_figures import MAX_LINES, drawn_runs
-from recollect.report.figures import line_styles, panels
-from recollect.report.page import MAX_CELL_LINES, MAX_RUN_LINES
-from recollect.report.style import plain, to_svg
+from recollect.report import Context, render, write_report
+from recollect.report.context import Claim, Inside, Picture, Source
+from recollect.report.looks import plain
+from recollect.report.page import MAX_CELL_LINES, MAX_RUN_LINES, render_bare
+from recollect.report.tables import run_lines
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -25,17 +25,19 @@ HOSTILE = [
     "_hidden",
     "-->]]>&lt;",
     "<svg/onload=alert(1)>",
+    "%{x} </body> \u2028 \u2029",
     "名前 \U0001f40d \x00\x1b\n\ud800",
 ]
 
 
 class Elements(HTMLParser):
-    """Collects every element with its attributes, and all text outside of styles and scripts."""
+    """Collects every element with its attributes, all text outside of styles and scripts, and the scripts."""
 
     def __init__(self, page: str):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.scripts: list[str] = []
         self.feed(page)
         self.close()
 
@@ -43,10 +45,21 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
     def handle_data(self, data):
-        self.text += data
+        if self.cdata_elem == "script":
+            self.scripts.append(data)
+        elif self.cdata_elem is None:
+            self.text += data
 
     def count(self, tag):
         return sum(name == tag for name, _ in self.found)
+
+    @property
+    def data(self):
+        """What the pictures are drawn from."""
+        assert self.found[-1] == ("script", {"type": "application/json", "id": "data"}), "the data stand last"
+        (text,) = self.scripts
+        assert not set("<>&\u2028\u2029") & set(text)
+        return json.loads(text)
 
 
 def sweep_with_curves():
@@ -57,22 +70,23 @@ def sweep_with_curves():
     return rows, {row.run_id: make_curve([0.1, 0.2, row.score or 0.0]) for row in rows}
 
 
-def assert_self_contained(page):
-    elements = Elements(page)
+def assert_self_contained(bare):
+    elements = Elements(bare)
     assert elements.count("script") == 1
-    assert not {"img", "iframe", "link", "object", "embed", "form", "base"} & {tag for tag, _ in elements.found}
+    assert not {"iframe", "link", "object", "embed", "form", "base", "svg"} & {tag for tag, _ in elements.found}
     for tag, attributes in elements.found:
         assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
         for name in ("src", "href", "xlink:href", "action", "data"):
             value = attributes.get(name) or ""
-            assert value.startswith(("#", "data:image/png;base64,")) or not value, (tag, name, value)
-    assert not re.search(r"url\((?!#)|@import", page.replace('"', ""))
+            assert value.startswith("data:image/png;base64,") or not value, (tag, name, value)
+    assert not re.search(r"url\(|@import", bare.replace('"', ""))
     return elements
 
 
 def test_the_page_says_what_was_found_and_how():
     rows, curves = sweep_with_curves()
-    elements = assert_self_contained(render(rows, curves, "[task]\nname = 'mqar'", ["A note."]))
+    context = Context(sources=[Source("tiny", "[task]\nname = 'mqar'")], notes=["A note."], facts=[("folder", "out/here")])
+    elements = assert_self_contained(render_bare(rows, curves, context))
     for words in (
         "attention, mamba on mqar",
         "14 planned = 12 done + 1 diverged + 1 failed + 0 running + 0 todo",
@@ -80,21 +94,35 @@ def test_the_page_says_what_was_found_and_how():
         "mamba solves it (best 0.925 at 1e-2)",
         "diverged at step 1,234",
         "oom: 3 GB asked",
+        "The specification (TOML) of tiny",
         "name = 'mqar'",
         "A note.",
+        "out/here",
         "steps 1000, weight decay 0.1",
     ):
         assert words in elements.text
-    assert elements.count("svg") == 3  # one figure of rates, two of curves
+    assert [cell["name"] for cell in elements.data["cells"]] == ["attention", "mamba"]
 
 
-def test_the_policy_allows_our_script_and_nothing_else():
+def test_scripts_are_added_to_a_page_that_stands_without_them():
+    rows, curves = sweep_with_curves()
+    bare, page = render_bare(rows, curves), render(rows, curves)
+    scripts = re.findall(r"<script>(.*?)</script>\n", page, re.DOTALL)
+    assert len(scripts) == 2
+    assert page == bare.replace("</body>", "".join(f"<script>{script}</script>\n" for script in scripts) + "</body>")
+    assert "plotly.js" in scripts[0][:100]
+    assert "<noscript>" in bare
+
+
+def test_the_policy_allows_our_two_scripts_and_nothing_else():
     page = render(*sweep_with_curves())
-    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL).group(1)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = next(a["content"] for tag, a in Elements(page).found if tag == "meta" and "http-equiv" in a)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1).replace("&#39;", "'")
     assert policy.startswith("default-src 'none';")
-    assert f"script-src 'sha256-{digest}'" in policy
+    assert f"script-src 'sha256-{digests[0]}' 'sha256-{digests[1]}';" in policy
+    assert "connect-src 'none'" in policy
+    assert "connect-src 'self'" in render_bare(*sweep_with_curves(), is_live=True).replace("&#39;", "'")
 
 
 def page_full_of(text):
@@ -104,32 +132,31 @@ def page_full_of(text):
         make_row(text, 1e-3, 1, 1.0, model={"width": text}, run_id="2"),
         make_row("other", status="failed", failure=text, score=None, run_id=text),
     ]
-    return render(rows, {row.run_id: make_curve([0.1, 0.5]) for row in rows}, text, [text])
+    context = Context(
+        sources=[Source(text, text)],
+        notes=[text],
+        facts=[(text, text)],
+        insides=[Inside(text, text, text, (Picture(text, text, "data:image/png;base64,AAAA"),))],
+        claims=[Claim("C1", text, "reproduced", text, text, text), Claim("C2", text, "not enough data", text, text, text)],
+        commands={"rates": [text], "runs": [text]},
+    )
+    return render_bare(rows, {row.run_id: make_curve([0.1, 0.5]) for row in rows}, context)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(text):
-    def outside_figures(page):
-        return Elements(re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)).text
-
-    page = page_full_of(text)
-    assert_self_contained(page)
+    elements = assert_self_contained(page_full_of(text))
     # Whatever stands where a harmless name would stand is the text itself, letter for letter.
-    shown = outside_figures(page_full_of("harmless"))
-    assert shown.count("harmless") > 10
-    assert outside_figures(page) == shown.replace("harmless", text)
+    shown = Elements(page_full_of("harmless"))
+    assert shown.text.count("harmless") > 20
+    assert elements.text == shown.text.replace("harmless", text)
+    assert elements.data["labels"][0]["name"] == plain(text, 160)
+    assert [label["name"] for label in shown.data["labels"]] == ["harmless", "other"]
 
 
 def test_hostile_keys_do_no_harm():
     for text in HOSTILE:
-        assert_self_contained(render([make_row(model={text: value}, versions={text: text}) for value in (1, 2)], {}))
-
-
-def test_hostile_text_in_a_figure_is_written_out():
-    cells = group_cells([make_row("$x$ <b>", model={"width": "_w"}), make_row("$x$ <b>", model={"width": "$"})])
-    svg = to_svg(rate_figure(cells), "salt")
-    assert "$x$ &lt;b&gt;, width _w" in svg
-    assert "<b>" not in svg
+        assert_self_contained(render_bare([make_row(model={text: value}, versions={text: text}) for value in (1, 2)], {}))
 
 
 def test_the_same_rows_give_the_same_page():
@@ -150,93 +177,68 @@ def test_the_same_rows_give_the_same_page():
 @pytest.mark.parametrize("loss", [2.0, math.nan, math.inf, 0.0])
 def test_the_page_stands_with_few_or_no_results(rows, words, loss):
     curves = {row.run_id: make_curve([0.3], loss=loss) for row in rows if row.status not in ("todo", "failed")}
-    assert words in assert_self_contained(render(rows, curves)).text
+    assert words in assert_self_contained(render_bare(rows, curves)).text
 
 
-def test_ten_thousand_runs_stay_readable():
+def test_ten_thousand_runs_stay_one_page_that_can_be_mailed():
     rates = [10 ** (-5 + 0.2 * step) for step in range(20)]
     rows = [
-        make_row(mixer, lr, seed, min(1.0, width * lr), model={"width": width, "depth": depth})
+        make_row(mixer, lr, 1, min(1.0, width * lr), model={"width": width, "depth": depth})
         for depth in range(5)
         for width in range(64, 84)
         for mixer in ("attention", "mamba", "hyena", "h3", "rwkv")
         for lr in rates
-        for seed in (1,)
     ]
-    page = render(rows, {row.run_id: make_curve([0.1, 0.2] * 20) for row in rows})
+    curve = make_curve([0.1, 0.2345] * 30, loss=2.3456)
+    page = render(rows, {row.run_id: curve for row in rows})
     assert len(rows) == 10_000
     assert len(page.encode()) < 15_000_000
-    assert "The first 24 of 100 panels are drawn." in page
-    assert "The first 12 of 500 cells are drawn." in page
     assert f"{MAX_RUN_LINES:,} of 10,000 runs are listed" in page
 
 
 def test_a_cut_table_keeps_the_failed_runs():
-    rows = [make_row(seed=seed) for seed in range(MAX_RUN_LINES)] + [
-        make_row(seed=MAX_RUN_LINES, status="failed", failure="oom: here")
-    ]
-    assert "oom: here" in render(rows, {})
+    rows = [make_row(seed=1), make_row(seed=2), make_row(seed=3, status="failed", failure="oom: here")]
+    lines = run_lines(group_cells(rows), 2)
+    assert [(line[3].text, line[-1].text) for line in lines] == [("3", "oom: here"), ("1", "")]
 
 
 def test_many_cells_are_cut_and_counted():
     rows = [make_row(model={"width": width}, score=None, status="todo") for width in range(MAX_CELL_LINES + 1)]
-    assert f"The first {MAX_CELL_LINES} of {MAX_CELL_LINES + 1} cells are listed." in render(rows, {})
+    assert f"The first {MAX_CELL_LINES} of {MAX_CELL_LINES + 1} cells are listed." in render_bare(rows, {})
 
 
-# --- figures
+# --- what was made of the rows elsewhere
 
 
-def test_cells_that_can_be_compared_share_a_panel():
-    rows = [make_row(mixer, model={"width": width}) for width in (64, 128) for mixer in ("attention", "mamba")]
-    drawn = panels(group_cells(rows))
-    assert [(panel.title, [label for label, _ in panel.lines]) for panel in drawn] == [
-        ("width 64", ["attention", "mamba"]),
-        ("width 128", ["attention", "mamba"]),
-    ]
-    alone = panels(group_cells([make_row(model={"width": width}) for width in (64, 128)]))
-    assert [label for label, _ in alone[0].lines] == ["attention, width 64", "attention, width 128"]
-    assert panels(group_cells([make_row(score=None, status="todo")])) == []
+def test_claims_are_told_only_where_the_rows_say_something():
+    silent = Claim("C3", "third", "not enough data", "missing", "fig1", "")
+    page = Elements(render_bare([make_row()], {}, Context(claims=[silent])))
+    assert "Claims of the study" not in page.text
+    hint = Claim("C1", "first", "not enough data", "missing", "fig1", "", reduced="holds (2 seeds)")
+    decided = Claim("C2", "second", "not reproduced", "0.4", "fig2", "a remark")
+    page = Elements(
+        render_bare([make_row()], {}, Context(claims=[hint, decided, silent], commands={"claims": ["recollect claims out"]}))
+    )
+    told = page.text[page.text.index("Claims of the study") :]
+    assert "3 claims: 1 not reproduced, 2 not enough data." in told
+    assert told.index("second") < told.index("first")
+    assert "not enough data (at reduced scale: holds)" in told
+    assert "third" not in told
+    assert "recollect claims out" in told
 
 
-def test_no_two_lines_of_a_figure_look_alike():
-    drawn = panels(group_cells([make_row(f"mixer{index}") for index in range(20)]))
-    styles = line_styles(drawn)
-    assert len(set(styles.values())) == 20
-    assert all(len(panel.lines) <= 7 for panel in drawn)
-
-
-def test_the_rate_figure_shows_means_seeds_crosses_and_guides():
-    rows, _ = sweep_with_curves()
-    (ax,) = rate_figure(group_cells(rows)).axes
-    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
-    assert ([1e-4, 1e-3, 1e-2], pytest.approx([0.35, 0.99, 0.4])) in lines
-    crosses = [line for line in ax.lines if line.get_marker() == "x" and len(line.get_xdata())]
-    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([1e-1], [0.25])]
-    upright = [
-        line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == line.get_xdata()[1]
-    ]
-    assert set(upright) >= {1e-4, 1e-2}
-
-
-def test_figures_can_be_saved_as_pictures():
-    rows, curves = sweep_with_curves()
-    cells = group_cells(rows)
-    for figure in (rate_figure(cells), rate_figure([]), curve_figure(cells[0], curves)):
-        out = BytesIO()
-        figure.savefig(out, format="png")
-        assert out.getvalue().startswith(b"\x89PNG")
-
-
-def test_a_full_curve_figure_takes_every_rate_before_a_second_seed():
-    rows = make_sweep({10**-step: [1.0] * 30 for step in (1, 2, 3)})
-    drawn = drawn_runs(group_cells(rows)[0], {row.run_id: make_curve([0.5]) for row in rows})
-    assert len(drawn) == MAX_LINES
-    assert [row.spec["train"]["lr"] for row in drawn[:3]] == [10**-3, 10**-2, 10**-1]
-
-
-def test_labels_are_one_short_printable_line():
-    assert plain("a\n\tb\x00") == "a b"
-    assert len(plain("x" * 500)) == 48
+def test_pictures_of_models_stand_in_the_page():
+    inside = Inside(
+        "ab12",
+        "mamba, width 64",
+        "recollect inspect out ab12",
+        (Picture("Maps", "What they show.", "data:image/png;base64,QQ=="),),
+    )
+    elements = assert_self_contained(render_bare([make_row()], {}, Context(insides=[inside])))
+    assert [attributes["src"] for tag, attributes in elements.found if tag == "img"] == ["data:image/png;base64,QQ=="]
+    for words in ("mamba, width 64", " run ab12", "Maps", "What they show.", "recollect inspect out ab12"):
+        assert words in elements.text
+    assert "Inside trained models" not in render_bare([make_row()], {})
 
 
 # --- writing

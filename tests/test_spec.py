@@ -215,10 +215,21 @@ def test_equal_content_is_one_identity_however_it_is_spelt(make_run):
     assert RunSpec.from_json(run.canonical_json()).run_id == run.run_id
 
 
+def test_a_wish_that_came_later_leaves_stored_ids_alone():
+    """The first row of results/precision/h200.csv, stored before train.stop_hopeless was there."""
+    train = {"lr": 1e-4, "precision": "fp32", "steps": 2000, "evaluations": 4}
+    run = RunSpec.parse({"task": "mqar", "model": {"mixer": "attention"}, "train": train})
+    assert run.run_id == "425a642aaa6bd562"
+    assert RunSpec.parse({**plain({}), "train": {**train, "stop_hopeless": 0.0}}).run_id == run.run_id
+    wished = RunSpec.parse({**plain({}), "train": {**train, "stop_hopeless": 0.1}})
+    assert wished.run_id != run.run_id
+    assert RunSpec.from_json(wished.canonical_json()) == wished
+
+
 def test_what_changes_no_shape_may_differ_inside_a_population(make_run):
     run = make_run()
     same = {"train.lr": 1.0, "train.weight_decay": 0.0, "train.warmup": 0.5, "train.decay": "linear", "train.clip": 1.0,
-            "train.stop_solved": 0.9, "seed": 7}  # fmt: skip
+            "train.stop_solved": 0.9, "train.stop_hopeless": 0.1, "seed": 7}  # fmt: skip
     for key, value in same.items():
         other = make_run({key: value})
         assert other.run_id != run.run_id

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from recollect.errors import SpecError, StoreError
 from recollect.ownership import this_process
-from recollect.rows import Evaluation
+from recollect.rows import Evaluation, StopReason
 from recollect.store import MAX_LOST, PlannedRun, Result, Store
 from recollect.store_file import FILE
 
@@ -61,7 +61,8 @@ def test_every_float_comes_back_as_it_went_in(store: Store, numbers: list[float]
     assert repr(store.rows()[0].accuracy) == repr(numbers[2])
 
 
-def test_a_result_comes_back_whole(store: Store) -> None:
+@pytest.mark.parametrize("reason", [None, "solved", "hopeless"])
+def test_a_result_comes_back_whole(store: Store, reason: StopReason | None) -> None:
     (attempt,) = store.claim(["b"], this_process(), 60).values()
     about = {
         "parameters": 12,
@@ -69,7 +70,7 @@ def test_a_result_comes_back_whole(store: Store) -> None:
         "device": "cpu",
         "threads": 2,
         "versions": {"torch": "2"},
-        "stopped_early": True,
+        "stopped_early": reason,
     }
     assert store.finish([Result("b", attempt, "done", 40, 2.5, at(40, 0.875), **about)]) == set()
     row = store.rows()[1]

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from recollect import train as loop
+from recollect.early import EarlyDecisions
 from recollect.population import Population
 from recollect.rows import Evaluation
 from recollect.spec import RunSpec
-from recollect.train import End, Looked, Ready, Streaks, train
+from recollect.train import End, Looked, Ready, train
 
 EXPLODING = {"train.lr": 1e3, "train.weight_decay": 1e3, "train.decay": "constant", "train.warmup": 0.0}
 
@@ -43,7 +44,7 @@ class Scripted:
 
 
 def lookings(population: object) -> list[Looked]:
-    return [event for event in train(population, Streaks()) if isinstance(event, Looked)]
+    return [event for event in train(population, EarlyDecisions()) if isinstance(event, Looked)]
 
 
 # ---- the order of events ----
@@ -52,7 +53,7 @@ def lookings(population: object) -> list[Looked]:
 def test_every_step_is_announced_and_every_look_follows_its_step(make_run):
     run = make_run({"train.steps": 7, "train.evaluations": 3})
     population = Scripted({run: [0.1] * 3})
-    events = [(type(event).__name__, event.step) for event in train(population, Streaks())]
+    events = [(type(event).__name__, event.step) for event in train(population, EarlyDecisions())]
     assert events == [
         ("Ready", 0), ("Ready", 1), ("Ready", 2), ("Looked", 3), ("Ready", 3), ("Ready", 4), ("Looked", 5), ("Ready", 5),
         ("Ready", 6), ("Looked", 7),
@@ -76,7 +77,7 @@ def test_looks_are_at_the_evaluation_steps_and_the_last_one_ends(make_run, make_
 def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
     population = Scripted({make_run(): [0.1] * 3})
     population.step = 3
-    assert [event.step for event in train(population, Streaks()) if isinstance(event, Ready)] == [3, 4, 5]
+    assert [event.step for event in train(population, EarlyDecisions()) if isinstance(event, Ready)] == [3, 4, 5]
 
 
 # ---- solved ----
@@ -89,7 +90,7 @@ def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
 def test_solved_means_twice_in_a_row(make_run, scores, solved_at):
     run = make_run({"train.steps": 8, "train.evaluations": 4, "train.stop_solved": 0.9})
     last = lookings(Scripted({run: scores}))[-1]
-    assert last.ends == (End(run, "done", stopped_early=solved_at is not None and solved_at < 8),)
+    assert last.ends == (End(run, "done", stopped_early="solved" if solved_at is not None and solved_at < 8 else None),)
     assert last.step == (solved_at or 8)
 
 
@@ -100,18 +101,31 @@ def test_without_a_wish_nothing_stops_early(make_run):
 
 def test_a_score_from_before_an_interruption_counts(make_run):
     run = make_run({"train.stop_solved": 0.9})
-    streaks = Streaks()
-    streaks.remember(run, Evaluation(2, 1.0, 1.0, 0.95, 0.0))
-    assert streaks.solved(run, Evaluation(4, 1.0, 1.0, 0.9, 0.0))
+    decisions = EarlyDecisions()
+    decisions.remember(run, [Evaluation(2, 1.0, 1.0, 0.95, 0.0)])
+    assert decisions.decide(run, Evaluation(4, 1.0, 1.0, 0.9, 0.0)) == "solved"
 
 
 def test_a_copying_task_is_judged_by_whole_rows(make_run):
     task = {"name": "copying", "train_rows": 64, "test_rows": 8}
     run = make_run({"task": task, "train.batch": 8, "train.stop_solved": 0.9})
-    streaks = Streaks()
-    assert [streaks.solved(run, Evaluation(step, 1.0, 1.0, 1.0, exact)) for step, exact in ((1, 0.5), (2, 0.9), (3, 0.9))] == [
-        False, False, True,
-    ]  # fmt: skip
+    decisions = EarlyDecisions()
+    looks = [Evaluation(step, 1.0, 1.0, 1.0, exact) for step, exact in ((1, 0.5), (2, 0.9), (3, 0.9))]
+    assert [decisions.decide(run, look) for look in looks] == [None, None, "solved"]
+
+
+# ---- hopeless ----
+
+
+def test_a_run_without_hope_ends_and_says_so(make_run):
+    """Its loss stands at 1 and its score at .1: it ends with the first look that has no more than the allowed rate ahead."""
+    length = {"train.steps": 40, "train.evaluations": 10}
+    runs = [make_run({**length, "train.stop_hopeless": share}) for share in (0.0, 0.1, 0.5)]
+    found = lookings(Scripted({run: [0.1] * 10 for run in runs}))
+    ends = {end.run: (look.step, end) for look in found for end in look.ends}
+    assert ends[runs[0]] == (40, End(runs[0], "done"))
+    assert ends[runs[1]] == (28, End(runs[1], "done", stopped_early="hopeless"))
+    assert ends[runs[2]] == (16, End(runs[2], "done", stopped_early="hopeless"))
 
 
 # ---- diverged ----
@@ -171,14 +185,16 @@ def test_compaction_changes_no_number(make_run, make_population, monkeypatch):
 @pytest.mark.parametrize("stop_at", [1, 3, 5])
 def test_a_resumed_loop_yields_what_the_whole_one_would_have(make_run, make_population, stop_at):
     runs = [make_run(), make_run({"seed": 1, "train.lr": 0.01})]
-    whole = list(train(make_population(runs), Streaks()))
+    whole = list(train(make_population(runs), EarlyDecisions()))
     first = make_population(runs)
     before = list(
-        itertools.takewhile(lambda event: not (isinstance(event, Ready) and event.step == stop_at), train(first, Streaks()))
+        itertools.takewhile(
+            lambda event: not (isinstance(event, Ready) and event.step == stop_at), train(first, EarlyDecisions())
+        )
     )
     second = make_population(runs)
     second.restore(first.state())
-    assert before + list(train(second, Streaks())) == whole
+    assert before + list(train(second, EarlyDecisions())) == whole
 
 
 # ---- waiting for the device ----

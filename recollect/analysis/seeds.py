@@ -1,16 +1,24 @@
-"""How much of a window is luck of the seed: the window of every seed alone, and a bootstrap over seeds."""
+"""How much of a window is luck of the seed: the window of every seed alone, and a bootstrap over seeds.
+
+The bootstrap draws as many seeds as there are, with replacement, a thousand times; each draw gives the window of the mean over
+the seeds drawn. The middle 95 % of widths, of lower edges and of upper edges are the intervals. A draw whose mean never reaches
+tau has width 0 and no edges.
+"""
 
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recollect.analysis.bands import COVERAGE
 from recollect.analysis.cells import Cell
-from recollect.analysis.windows import TAU, find_window
+from recollect.analysis.windows import TAU, Window, find_window
 
 RESAMPLES = 1000
 BOOTSTRAP_SEED = 0  # fixed, so that the same rows always give the same page
-COVERAGE = 0.95
+LEAST_SEEDS = 3  # fewer have too few ways to be drawn
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,10 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    interval: tuple[float, float] | None  # 95 % bootstrap interval of the mean's window; None below three seeds
+    interval: Interval | None  # 95 % bootstrap interval of the mean's window; None below three seeds
+    low_edge: Interval | None = None  # the same for its edges, as rates; None also where no draw has a window
+    high_edge: Interval | None = None
+    solved_share: float | None = None  # of the draws; the edges speak of these alone
 
 
 def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
@@ -28,26 +39,45 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     seeds = sorted({seed for rate in cell.rates for seed in rate.scores})
     if not seeds:
         return None
-    alone = [_decades(cell, [seed], tau) for seed in seeds]
-    return SeedSpread(len(seeds), min(alone), max(alone), _bootstrap(cell, seeds, tau) if len(seeds) >= 3 else None)
+    alone = [_decades(_window(cell, [seed], tau)) for seed in seeds]
+    if len(seeds) < LEAST_SEEDS:
+        return SeedSpread(len(seeds), min(alone), max(alone), None)
+    windows = _bootstrap(cell, seeds, tau)
+    solved = [window for window in windows if window]
+    return SeedSpread(
+        seeds=len(seeds),
+        low=min(alone),
+        high=max(alone),
+        interval=_middle([_decades(window) for window in windows]),
+        low_edge=_middle([window.low for window in solved]) if solved else None,
+        high_edge=_middle([window.high for window in solved]) if solved else None,
+        solved_share=len(solved) / len(windows),
+    )
 
 
-def _bootstrap(cell: Cell, seeds: Sequence[int], tau: float) -> tuple[float, float]:
+def _bootstrap(cell: Cell, seeds: Sequence[int], tau: float) -> list[Window | None]:
     draw = random.Random(BOOTSTRAP_SEED)
     samples = [tuple(sorted(draw.choices(seeds, k=len(seeds)))) for _ in range(RESAMPLES)]
     # Few seeds have few multisets (ten for three seeds): each is worked out once.
-    width = {sample: _decades(cell, sample, tau) for sample in set(samples)}
-    widths = sorted(width[sample] for sample in samples)
-    tail = int((1 - COVERAGE) / 2 * RESAMPLES)
-    return widths[tail], widths[-1 - tail]
+    window = {sample: _window(cell, sample, tau) for sample in set(samples)}
+    return [window[sample] for sample in samples]
 
 
-def _decades(cell: Cell, seeds: Sequence[int], tau: float) -> float:
-    """Width of the window of the mean over `seeds`, which may repeat; rates none of them has finished are left out."""
+def _middle(values: list[float]) -> Interval:
+    values = sorted(values)
+    tail = int((1 - COVERAGE) / 2 * len(values))
+    return values[tail], values[-1 - tail]
+
+
+def _window(cell: Cell, seeds: Sequence[int], tau: float) -> Window | None:
+    """The window of the mean over `seeds`, which may repeat; rates none of them has finished are left out."""
     means: dict[float, float] = {}
     for rate in cell.rates:
         scores = [rate.scores[seed] for seed in seeds if seed in rate.scores]
         if scores:
             means[rate.lr] = math.fsum(scores) / len(scores)
-    window = find_window(list(means), list(means.values()), tau)
+    return find_window(list(means), list(means.values()), tau)
+
+
+def _decades(window: Window | None) -> float:
     return window.decades if window else 0.0

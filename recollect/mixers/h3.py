@@ -23,7 +23,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, normal, uniform
+from recollect.nn import Kind, Linear, at_positions, normal, uniform
+from recollect.ops.channels_first import from_channels, to_channels
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.kernels import use_kernel
 from recollect.ops.long_conv import long_conv, operations, takes_matrix, toeplitz
@@ -97,8 +98,19 @@ class H3(Mixer):
         return torch.addcmul(long_conv(k_PBLD, self._shift_kernel(x_PBLD.shape[2])), k_PBLD, self.shift_skip_PD[:, None, None])
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        if use_kernel(x_PBLD) and takes_matrix(x_PBLD):
-            return self._by_one_product(x_PBLD)
+        if self._takes_kernels(x_PBLD):
+            return self._out_of_channels(self._by_kernels(x_PBLD))
+        return self.out(self._plain(x_PBLD))
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The way out only where it is asked for; a convolution costs the same for few positions as for all."""
+        if self._takes_kernels(x_PBLD):
+            y_PDBL = self._by_kernels(x_PBLD)
+            return self._out_of_channels(y_PDBL.gather(3, where_BK.expand(*y_PDBL.shape[:2], -1, -1)))
+        return self.out(at_positions(self._plain(x_PBLD), where_BK))
+
+    def _plain(self, x_PBLD: Tensor) -> Tensor:
+        """q^T Y of all heads, (P, B, L, D)."""
         q_PBILH, k_PBILH, v_PBELH = (
             y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 1, 4, 2, 3)
             for y_PBLD in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
@@ -109,20 +121,26 @@ class H3(Mixer):
             long_conv(rows_PRLH, self._diagonal_kernel(x_PBLD.shape[2])), rows_PRLH, self.skip_PH[:, None, None]
         )
         y_PBELH = (q_PBILH[:, :, :, None] * mixed_PRLH.view_as(products_PBIELH)).sum(2)
-        return self.out(y_PBELH.permute(0, 1, 3, 4, 2).flatten(3))
+        return y_PBELH.permute(0, 1, 3, 4, 2).flatten(3)
 
-    def _by_one_product(self, x_PBLD: Tensor) -> Tensor:
-        """The same in the layout of one matrix product per head: what a row of it is stays last in memory throughout."""
-        q_PHLIB, k_PHLIB, v_PHLEB = (
-            y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 3, 2, 4, 1).contiguous()
-            for y_PBLD in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
-        )
-        products_PHLIEB = k_PHLIB[..., :, None, :] * v_PHLEB[..., None, :, :]
-        matrix_PHLL = toeplitz(self._diagonal_kernel(x_PBLD.shape[2]))
-        matrix_PHLL = matrix_PHLL + torch.diag_embed(self.skip_PH[..., None].expand_as(matrix_PHLL[..., 0]))
-        mixed_PHLIEB = (matrix_PHLL @ products_PHLIEB.flatten(3)).view_as(products_PHLIEB)
-        y_PHLEB = (q_PHLIB[..., :, None, :] * mixed_PHLIEB).sum(3)
-        return self.out(y_PHLEB.permute(0, 4, 2, 1, 3).flatten(3))
+    def _takes_kernels(self, x_PBLD: Tensor) -> bool:
+        return use_kernel(x_PBLD) and takes_matrix(x_PBLD)
+
+    def _by_kernels(self, x_PBLD: Tensor) -> Tensor:
+        """The same with the positions of a channel beside each other, (P, D, B, L): what a convolution reads at once."""
+        from recollect.ops.h3_filters_triton import diagonal_filter, shift_filter
+        from recollect.ops.h3_triton import mix
+
+        length, layers = x_PBLD.shape[2], (self.query, self.key, self.value)
+        parts_PCBL = to_channels(x_PBLD, torch.cat([layer.weight for layer in layers], dim=2))
+        bias_PC = torch.cat([layer.bias for layer in layers if layer.bias is not None], dim=1)
+        shift_PDL = shift_filter(self.shift_b_PDN, self.shift_c_PDN, self.shift_skip_PD, length)
+        diagonal = (self.a_PHM, self.omega_PHM, self.b_PHM2, self.c_PHM2, self.log_dt_PH, self.skip_PH)
+        return mix(parts_PCBL, bias_PC, shift_PDL, diagonal_filter(*diagonal, length))
+
+    def _out_of_channels(self, y_PDBL: Tensor) -> Tensor:
+        assert self.out.bias is not None
+        return from_channels(y_PDBL, self.out.weight, self.out.bias)
 
     def start(self, batch: int) -> State:
         size, heads, head = (self.site.population, batch), self.heads, self.spec.head

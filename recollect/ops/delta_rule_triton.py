@@ -28,7 +28,8 @@ and at last through the norms, x the given q or k and r = 1 / sqrt(|x|^2 + eps):
 pass over d: o is linear in q, so sum_d q dq = sum_e o do, and in the same way sum_d k dk = 2 sum_e dR U - beta sum_e dR v.
 
 Products take their operands in the dtype of the input, bfloat16 or float32, and add up in float32; what is between them is
-float32. Full float32 is three products of tf32 parts: on the plain units the squares would not fit into the registers. r is a factor of rows, so that q and k go into products as they are.
+float32. Full float32 is three products of tf32 parts: on the plain units the squares would not fit into the registers.
+r is a factor of rows, so that q and k go into products as they are.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.

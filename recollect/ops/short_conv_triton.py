@@ -11,7 +11,7 @@ Shapes: P population, B batch, L length, M = B L rows of one member, N blocks of
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, misc"
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, misc, assignment"
 
 from typing import Any
 

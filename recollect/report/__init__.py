@@ -1,6 +1,5 @@
-"""Results as one HTML page that opens anywhere, and the figures on it."""
+"""Results as one HTML page that opens anywhere; figures.py draws the same as a picture for print."""
 
-from recollect.report.curve_figures import curve_figure as curve_figure
-from recollect.report.figures import rate_figure as rate_figure
+from recollect.report.context import Context as Context
 from recollect.report.page import render as render
 from recollect.report.page import write_report as write_report

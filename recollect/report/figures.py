@@ -64,14 +64,6 @@ def rate_figure(cells: Sequence[Cell], tau: float = TAU) -> Figure:
     return figure
 
 
-def panel_figure(panel: Panel, styles: dict[str, LineStyle], tau: float = TAU) -> Figure:
-    """One panel as a figure of its own: on a page, panels flow with the width of the screen."""
-    with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=PANEL_INCHES, layout="constrained")
-        draw_panel(figure.subplots(), panel, styles, tau)
-    return figure
-
-
 def line_styles(drawn: Sequence[Panel]) -> dict[str, LineStyle]:
     """The look of every label, the same in all panels."""
     labels = dict.fromkeys(label for panel in drawn for label, _ in panel.lines)

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from recollect.analysis import CellSummary, Window, cautions, rate_text, score_text, sentence
+from recollect.analysis import CellSummary, Window, cautions, count_text, rate_text, score_text, sentence
 from recollect.analysis.cells import Cell
 from recollect.analysis.settings import canonical
+from recollect.report.context import Claim
 from recollect.rows import RunRow
 
 NONE = "–"
+UNDECIDED = "not enough data"
 NEVER = 1e18  # sorts after any number of steps; JavaScript reads no "inf"
 
 
@@ -43,17 +45,16 @@ def cell_lines(summaries: Sequence[CellSummary]) -> list[CellLine]:
 
 
 def window_lines(summaries: Sequence[CellSummary]) -> list[list[Entry]]:
-    """Cell, best score, its rate, window, its edges, spread over seeds, G(4), solved seeds, steps, parameters, runs."""
+    """Cell, best score, its rate, window, its edges, spread over seeds, G(4), solved seeds, steps, parameters, state, runs."""
     return [_window_line(summary) for summary in summaries]
 
 
 def _window_line(summary: CellSummary) -> list[Entry]:
     cell, best, window = summary.cell, summary.best, summary.window
-    parameters = next((row.parameters for row in cell.rows if row.parameters is not None), None)
     finished = Entry(f"{cell.scored_runs}/{len(cell.rows)}", cell.scored_runs)
-    size = Entry(f"{parameters:,}", parameters) if parameters is not None else Entry(NONE, -1)
+    sizes = [_size_entry([row.parameters for row in cell.rows]), _size_entry([row.state_size for row in cell.rows])]
     if best is None:
-        return [Entry(cell.name), *[Entry(NONE, -1)] * 8, size, finished]
+        return [Entry(cell.name), *[Entry(NONE, -1)] * 8, *sizes, finished]
     scores = best.scores.values()
     spread = f" ({score_text(min(scores))}–{score_text(max(scores))})" if len(scores) > 1 else ""
     steps = summary.steps_to_solve
@@ -67,9 +68,14 @@ def _window_line(summary: CellSummary) -> list[Entry]:
         Entry(f"{_bound(window) if summary.luck < 1 else ''}{summary.luck:.0%}", summary.luck),
         Entry(f"{summary.solved_seeds}/{len(scores)}", summary.solved_seeds / len(scores)),
         Entry(f"{steps:,.0f}", steps) if steps is not None else Entry("never" if window is None else NONE, NEVER),
-        size,
+        *sizes,
         finished,
     ]
+
+
+def _size_entry(found: Sequence[int | None]) -> Entry:
+    size = next((size for size in found if size is not None), None)
+    return Entry(NONE, -1) if size is None else Entry(f"{size:,}", size)
 
 
 def width_text(window: Window | None) -> str:
@@ -103,7 +109,7 @@ def _remark(row: RunRow) -> str:
     remarks = [
         row.failure,
         f"diverged at step {row.diverged_step:,}" if row.diverged_step is not None else None,
-        "stopped early: solved" if row.stopped_early else None,
+        f"stopped early: {row.stopped_early}" if row.stopped_early else None,
         f"attempt {row.attempt}" if row.attempt > 1 else None,
     ]
     return "; ".join(remark for remark in remarks if remark)
@@ -118,6 +124,27 @@ def provenance_lines(rows: Sequence[RunRow]) -> list[ProvenanceLine]:
         ProvenanceLine(count, str(device), NONE if threads is None else str(threads), _versions_text(versions[key]))
         for (device, threads, key), count in found.most_common()
     ]
+
+
+def claim_lines(claims: Sequence[Claim]) -> list[list[Entry]]:
+    """One line per claim about which the rows say anything, those decided at the study's own scale first."""
+    telling = [(place, claim) for place, claim in enumerate(claims) if claim.verdict != UNDECIDED or claim.reduced]
+    telling.sort(key=lambda pair: pair[1].verdict == UNDECIDED)
+    return [
+        [Entry(claim.name, place), Entry(claim.text), _verdict(claim), *map(Entry, (claim.numbers, claim.figure, claim.remark))]
+        for place, claim in telling
+    ]
+
+
+def _verdict(claim: Claim) -> Entry:
+    return Entry(f"{claim.verdict} (at reduced scale: {claim.reduced.split(' (')[0]})" if claim.reduced else claim.verdict)
+
+
+def claims_count(claims: Sequence[Claim]) -> str:
+    """26 claims: 5 reproduced, 1 not reproduced, 20 not enough data."""
+    found = Counter(claim.verdict for claim in claims)
+    parts = [f"{count} {verdict}" for verdict, count in sorted(found.items(), key=lambda item: item[0] == UNDECIDED)]
+    return f"{count_text(len(claims), 'claim')}: {', '.join(parts)}."
 
 
 def _versions_text(versions: dict[str, str]) -> str:

@@ -1,8 +1,8 @@
 """How a run is trained: AdamW, its schedule, and when the run is looked at."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from recollect.spec.base import PerMember, Spec
 
@@ -42,6 +42,13 @@ class TrainSpec(Spec):
     stop_solved: Annotated[float, PerMember()] = Field(
         default=0.0, ge=0, le=1, description="stop a run after two evaluations in a row with at least this score; 0: never"
     )
+    stop_hopeless: Annotated[float, PerMember()] = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="stop a run whose training loss cannot fall any more, once only this share of its learning rate is ahead; "
+        "0: never",
+    )
 
     @model_validator(mode="after")
     def _can_be_evaluated(self) -> Self:
@@ -50,6 +57,14 @@ class TrainSpec(Spec):
                 f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; leave it out for a fitting number"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without wishes that came later and are not made: the runs stored before keep their ids."""
+        table: dict[str, Any] = write(self)
+        if not self.stop_hopeless:
+            table.pop("stop_hopeless", None)
+        return table
 
     def evaluation_steps(self) -> list[int]:
         """After which steps (counted from 1) the test rows are looked at."""

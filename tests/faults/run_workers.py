@@ -53,13 +53,17 @@ model.mixer = ["attention", { name = "mamba", state = 4 }]
 train.lr = [1e-3, 1e-2, 1e-1]
 seed = [1, 2]
 """
-# One rate of M may stop early, so that what a run remembers of its last evaluation matters as well.
+# Two rates of M may stop early, so that what a run remembers of its last evaluations matters as well.
 M = (
     T.replace("steps = 60", "steps = 24")
     .replace("evaluations = 4", "evaluations = 6")
     .replace("seed = [1, 2]\n", "[[sweep.zip]]\n")
     .replace("train.lr = [1e-3, 1e-2, 1e-1]\n", "")
-    .replace("[[sweep.zip]]\n", "[[sweep.zip]]\ntrain.lr = [1e-3, 1e-2, 1e-1]\ntrain.stop_solved = [0.0, 0.01, 0.0]\n")
+    .replace(
+        "[[sweep.zip]]\n",
+        "[[sweep.zip]]\ntrain.lr = [1e-3, 1e-2, 1e-1]\ntrain.stop_solved = [0.0, 0.01, 0.0]\n"
+        "train.stop_hopeless = [0.0, 0.0, 0.05]\n",
+    )
 )
 RUNS_OF_T, STEPS_OF_T = 12, 60
 STEPS_A_SAVE = 4

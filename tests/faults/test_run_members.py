@@ -11,6 +11,7 @@ from harness import child
 from run_workers import RUNS_OF_T, STEPS_OF_T, T, outcome, sweep
 
 from recollect.api import Results
+from recollect.planner import evenly
 
 Reference = Callable[..., dict[str, str]]
 RUN_IDS = [run.run_id for run in sweep(T).runs]
@@ -76,7 +77,7 @@ def test_company_and_order_change_no_number(tmp_path: Path, pack_size: int, orde
     with child(tmp_path / "journal", run_workers.train_all, tmp_path / "out", T, pack_size) as running:
         assert running.end() == 0
     sizes = {int(line.split()[1]) for line in running.acknowledged() if line.startswith("pack")}
-    assert max(sizes) == min(pack_size, RUNS_OF_T // 2), "T has two shapes"
+    assert max(sizes) == evenly(RUNS_OF_T // 2, pack_size), "T has two shapes"
     assert outcome(tmp_path / "out") == reference(T)
 
 

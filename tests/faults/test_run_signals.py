@@ -35,13 +35,14 @@ Population.train_step = slow
 
 
 @contextmanager
-def running(folder: Path, seconds_a_step: float) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, seconds_a_step: float, *more: str) -> Iterator[subprocess.Popen[str]]:
     """The program at work in a process group of its own, which does not outlive the test."""
     folder.mkdir()
     spec, plugin = folder / "t.toml", folder / "slow.py"
     spec.write_text(T)
     plugin.write_text(SLOW.format(seconds=seconds_a_step))
     program = [sys.executable, "-m", "recollect", "run", spec, "--out", folder / "out", "--plugin", plugin, "--device", "cpu"]
+    program += more
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(recollect.__file__).parents[1])}
     process = subprocess.Popen(
         program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

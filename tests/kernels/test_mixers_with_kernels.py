@@ -53,7 +53,7 @@ def test_kernels_change_nothing(case, with_kernels):
     largest = max(float(gradient.abs().max()) for gradient in found[False][2:])
     names = ["output", "a few positions", "input", *dict(mixer.named_parameters())]
     for name, one, other in zip(names, found[True], found[False], strict=True):
-        # A parameter without effect has a gradient of rounding errors alone, and the terms of a sum over rows may almost cancel:
-        # such a gradient is right to the digits of its terms, which are as large as other gradients.
+        # A parameter without effect has a gradient of rounding errors alone, and the terms of a sum over rows may almost
+        # cancel: such a gradient is right to the digits of its terms, which are as large as other gradients.
         scale = max(float(other.abs().max()), 3e-2 * largest)
         assert float((one - other).abs().max()) < 2e-5 * scale, name
