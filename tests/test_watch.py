@@ -208,11 +208,17 @@ def test_a_page_that_cannot_be_drawn_does_not_end_it(server, watched, monkeypatc
     def fail(folders):
         raise KeyError("nothing like it\nbefore \N{SNOWMAN}")
 
-    monkeypatch.setattr(watch, "gather", fail)
-    os.utime(watched.folders[0] / "recollect.db")
-    assert not watched.refresh()
+    path = watched.folders[0] / "recollect.db"
+    before = path.stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "gather", fail)
+        os.utime(path)
+        assert not watched.refresh()
     answer, _ = ask(server, "/update")
     assert answer.headers["X-Problem"] == "KeyError: 'nothing like it\\nbefore ?'"
+    os.utime(path, ns=(before, before))
+    watched.refresh()
+    assert watched.problem == "", "the same files again, but another verdict"
 
 
 # --- starting and ending

@@ -133,8 +133,12 @@ def _mark_targets(ax: Axes, found: Examination) -> None:
         if found.tokens[question] not in found.tokens[:question]:
             continue
         key = found.tokens.index(found.tokens[question])
-        for place, colour, dash in ((key, KEY_COLOUR, DOTTED), (key + 1, VALUE_COLOUR, "-")):
-            ax.add_patch(Rectangle((place - 0.5, question - 0.5), 1, 1, fill=False, ec=colour, lw=1.5, ls=dash))
+        wide = len(found.tokens) <= NAMED_POSITIONS  # in a long row there is room for one thin frame
+        frames = [(key, KEY_COLOUR, DOTTED)] * wide + [(key + 1, VALUE_COLOUR, "-")]
+        for place, colour, dash in frames:
+            ax.add_patch(
+                Rectangle((place - 0.5, question - 0.5), 1, 1, fill=False, ec=colour, lw=1.5 if wide else 0.7, ls=dash)
+            )
 
 
 def _name_positions(ax: Axes, found: Examination) -> None:
@@ -243,14 +247,14 @@ def memory_figure(found: Examination) -> Figure | None:
         style = line_style(index)
         for moment, dash in enumerate(("--", "-")):
             mass = _positive(head.found.mass[moment][head.head])
-            label = f"{head.label} {MOMENTS[moment]}"
+            label = head.label if dash == "-" else None
             axes[0].plot(
                 mass, color=style.colour, ls=dash, lw=1.4, marker=style.marker, ms=3, markevery=_every(mass), label=label
             )
     if heads:
         relative = not all(head.found.exclude_current_token for head in heads)
         axes[0].set_ylabel("attention, relative to an equal share" if relative else "mean |Φ|")
-        axes[0].set_title("effective attention (eq. 1)", loc="left")
+        axes[0].set_title(f"effective attention (eq. 1); dashed: {MOMENTS[0]}", loc="left")
     for moment, dash in enumerate(("--", "-")):
         norms = found.gradients.by_distance[moment]
         relative_norms = _positive([norm / norms[0] if norms[0] else math.nan for norm in norms])
@@ -264,7 +268,9 @@ def memory_figure(found: Examination) -> Figure | None:
         low, high = ax.get_ylim()
         ax.set_ylim(min(low, high / LEAST_RANGE), high)
         ax.set_xlabel("distance back (tokens)")
-        ax.legend(frameon=False, fontsize=8)
+    if len(heads) > 1:
+        axes[0].legend(loc="lower left", ncols=3, frameon=False, fontsize=8)
+    axes[-1].legend(frameon=False, fontsize=8)
     _title(figure, found)
     return figure
 
@@ -301,7 +307,7 @@ def _caption(name: str, found: Examination) -> str:
     )
     text = {
         "maps": f"What each position of a test row takes from each earlier one (|Φ| of eq. 1, as shares of its line).{without} "
-        f"Frames: a question's key (dotted) and, behind it, its value.{fewer}",
+        f"Frames: a question's value and, if dotted, its key.{fewer}",
         "scores": f"Shares averaged over {found.rows} test rows. Dotted: a map that takes equally from everywhere. "
         f"Shaded: sudden changes of the loss.{without}{fewer}{few_steps}",
         "questions": f"The share that questions take from positions around their key: at the key duplicate_token_head, at the "

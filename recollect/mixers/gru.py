@@ -15,6 +15,8 @@ from torch import Generator, Tensor
 
 from recollect.mixers.base import Mixer, Site, State
 from recollect.nn import Linear, fan_in_uniform
+from recollect.ops.channels_first import product_dtype
+from recollect.ops.kernels import use_kernel
 from recollect.spec.mixers.recurrent import GRUSpec
 
 
@@ -30,6 +32,18 @@ class GRU(Mixer):
         return {}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_kernel(x_PBLD):
+            from recollect.ops import gru_triton
+
+            width = self.site.width
+            if gru_triton.fits(width, product_dtype(x_PBLD)):
+                assert self.into.bias is not None
+                assert self.recur.bias is not None
+                product_PBLG = self.into.product(x_PBLD).view(*x_PBLD.shape[:-1], -1)
+                into_PG, past_PG = self.into.bias, self.recur.bias
+                both = into_PG[:, : 2 * width] + past_PG[:, : 2 * width]  # of r and z; the reset gate divides those of n
+                bias_PF = torch.cat((both, into_PG[:, 2 * width :], past_PG[:, 2 * width :]), dim=1)
+                return gru_triton.gru(product_PBLG, bias_PF, self.recur.weight)
         h_PBD, outputs = self.start(x_PBLD.shape[1])["output"], []
         for gates_PBG in self.into(x_PBLD).unbind(2):
             h_PBD = self._next(gates_PBG, h_PBD)

@@ -15,6 +15,8 @@ from torch import Generator, Tensor
 
 from recollect.mixers.base import Mixer, Site, State
 from recollect.nn import Init, Linear, fan_in_uniform
+from recollect.ops.channels_first import product_dtype
+from recollect.ops.kernels import use_kernel
 from recollect.spec.mixers.recurrent import LSTMSpec
 
 
@@ -30,6 +32,14 @@ class LSTM(Mixer):
         return {}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_kernel(x_PBLD):
+            from recollect.ops import lstm_triton
+
+            if lstm_triton.fits(self.site.width, product_dtype(x_PBLD)):
+                assert self.into.bias is not None
+                assert self.recur.bias is not None
+                product_PBLG = self.into.product(x_PBLD).view(*x_PBLD.shape[:-1], -1)
+                return lstm_triton.lstm(product_PBLG, self.into.bias + self.recur.bias, self.recur.weight)
         state, outputs = self.start(x_PBLD.shape[1]), []
         for gates_PBG in self._from_input(x_PBLD).unbind(2):
             state = self._next(gates_PBG, state)

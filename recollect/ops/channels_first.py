@@ -30,7 +30,7 @@ def from_channels(x_PCBL: Tensor, weight_PCO: Tensor, bias_PO: Tensor) -> Tensor
 class _ToChannels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_PMD: Tensor, weight_PDC: Tensor) -> Tensor:
-        dtype = _product_dtype(x_PMD)
+        dtype = product_dtype(x_PMD)
         x, weight = x_PMD.to(dtype), weight_PDC.to(dtype)
         ctx.save_for_backward(x, weight)
         ctx.dtypes = x_PMD.dtype, weight_PDC.dtype
@@ -48,7 +48,7 @@ class _ToChannels(torch.autograd.Function):
 class _FromChannels(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_PCM: Tensor, weight_PCO: Tensor, bias_PO: Tensor) -> Tensor:
-        dtype = _product_dtype(x_PCM)
+        dtype = product_dtype(x_PCM)
         x, weight = x_PCM.to(dtype), weight_PCO.to(dtype)
         ctx.save_for_backward(x, weight)
         ctx.dtypes = x_PCM.dtype, weight_PCO.dtype
@@ -62,6 +62,7 @@ class _FromChannels(torch.autograd.Function):
         return dx_PCM.to(ctx.dtypes[0]), dweight_PCO.to(ctx.dtypes[1]), dz_PMO.sum(1, dtype=ctx.dtypes[1])
 
 
-def _product_dtype(x: Tensor) -> torch.dtype:
+def product_dtype(x: Tensor) -> torch.dtype:
+    """In which a product with x is made: autocast's, or x's own."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype

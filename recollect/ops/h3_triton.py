@@ -27,7 +27,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, POSITIONS = 64, 64  # a tile is 32 floats for each thread of four warps, and the least that a Hopper product is made of
+ROWS, POSITIONS = 64, 64  # the least that a Hopper product is made of
+WARPS = 8  # a tile is 16 floats for each thread; with four warps a multiprocessor has registers for half as many
 CHUNK = 128  # rows over which one program sums a filter's gradient: its share of 16 KB is a few per cent of what it reads
 
 
@@ -86,7 +87,7 @@ def _convolve(
     sizes = _sizes(left.values_PDBL, filter_PHL)
     grid = population * channels * triton.cdiv(batch, sizes["R"]) * triton.cdiv(filter_PHL.shape[2], sizes["T"])
     arguments = (*_arguments(factor), *_arguments(left), *_arguments(right), filter_PHL, out_PDBL, out_PDBL.stride(0))
-    _convolution[(grid,)](*arguments, channels, batch, filter_PHL.shape[2], BACK=back, **sizes, num_warps=4, num_stages=1)
+    _convolution[(grid,)](*arguments, channels, batch, filter_PHL.shape[2], BACK=back, **sizes, num_warps=WARPS, num_stages=1)
 
 
 def _filter_gradient(left: Part, right: Part | None, factor: Part, g: Part | None, filter_PHL: Tensor) -> Tensor:
@@ -98,7 +99,7 @@ def _filter_gradient(left: Part, right: Part | None, factor: Part, g: Part | Non
     shares = torch.empty(filters, blocks, chunks, side, side, device=filter_PHL.device, dtype=torch.float32)
     arguments = (*_arguments(left), *_arguments(right), *_arguments(factor), *_arguments(g), shares)
     _correlation[(filters * blocks * chunks,)](
-        *arguments, channels, batch, length, CHUNK=CHUNK, **sizes, num_warps=4, num_stages=1
+        *arguments, channels, batch, length, CHUNK=CHUNK, **sizes, num_warps=WARPS, num_stages=1
     )
     dfilter_PHL = torch.empty_like(filter_PHL)
     _diagonals[(filters * blocks,)](shares, dfilter_PHL, length, chunks, T=side, num_warps=4)
@@ -126,9 +127,8 @@ def _sizes(values_PDBL: Tensor, filter_PHL: Tensor) -> dict[str, Any]:
 def _tile(pointer, p_stride, bias_ptr, bias_stride, p, channel, row, position, batch, length):
     """Rows and positions of one channel with its bias, in the values' dtype; zeros outside."""
     valid = (row < batch)[:, None] & (position < length)[None, :]
-    values = tl.load(
-        pointer + p * p_stride + (channel * batch + row)[:, None] * length + position[None, :], mask=valid, other=0.0
-    )
+    pointer += p * p_stride + channel * batch * length  # 64 bits for one number; within a channel 32 bits do
+    values = tl.load(pointer + row[:, None] * length + position[None, :], mask=valid, other=0.0)
     if bias_ptr is not None:
         shifted = values.to(tl.float32) + tl.load(bias_ptr + p * bias_stride + channel)
         values = tl.where(valid, shifted, 0.0).to(values.dtype)
@@ -172,8 +172,8 @@ def _convolution(
                 factor = _tile(factor_ptr, factor_p, factor_bias, factor_bias_p, p, first + i, row, position, batch, length)
                 out += factor.to(tl.float32) * mixed
     valid = (row < batch)[:, None] & (position < length)[None, :]
-    out_ptr += p * out_p + (channel * batch + row)[:, None] * length + position[None, :]
-    tl.store(out_ptr, out.to(out_ptr.dtype.element_ty), mask=valid)
+    out_ptr += p * out_p + channel * batch * length
+    tl.store(out_ptr + row[:, None] * length + position[None, :], out.to(out_ptr.dtype.element_ty), mask=valid)
 
 
 @triton.jit

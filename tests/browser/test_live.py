@@ -33,6 +33,8 @@ def served(tmp_path, monkeypatch):
 
 def test_news_arrive_and_choices_stay(desk, served, tmp_path):
     tab = desk.open(served.address, may_complain=True)  # the browser complains of a server that has gone
+    answers = []
+    tab.on("response", lambda response: answers.append(response.status))
     tab.wait_for_selector("#rates-plots .plot .main-svg")
     tab.select_option("#rates-width", "128")
     tab.select_option("#rates-band", "2")
@@ -41,6 +43,7 @@ def test_news_arrive_and_choices_stay(desk, served, tmp_path):
     with Store.open(tmp_path) as store:
         finish(store, [planned("mamba", "done", 0.25, width) for width in (64, 128)])
     tab.get_by_text("4 planned = 4 done").wait_for()
+    assert 304 in answers, "without news nothing is sent"
     names = "() => document.querySelector('#rates-plots .plot').data.filter((t) => t.name).map((t) => t.name)"
     assert tab.evaluate(names) == ["attention"], "what is out of sight waits"
     tab.locator("#rates h2").scroll_into_view_if_needed()

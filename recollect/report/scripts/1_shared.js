@@ -3,9 +3,8 @@ let data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const hiddenLabels = new Set(); // by name, so that a live update keeps them
 
-// Plotly reads a little HTML and %{...} in its texts: a name must mean nothing there.
-const safe = (text) =>
-  String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "%\u200b{").replace(/\$/g, "\u200b$");
+// Plotly reads a little HTML in its texts: a name must mean nothing there.
+const safe = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const rateText = (rate) => {
   const [digits, power] = rate.toExponential(2).split("e");
   return `${Number(digits)}e${Number(power)}`;
