@@ -20,7 +20,8 @@ device named. A run-step is one optimiser step of one run; two layers of mixer a
 The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
 the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
 "First step" is the first in a process with a cold cache of kernels only for the mixer listed first in a
-family: later ones find shared kernels compiled.
+family: later ones find shared kernels compiled. The table of S1 is older than those of S2 and S3: docs/log.md ("second round")
+says what has changed since, and by how much.
 """
 
 

@@ -146,7 +146,7 @@ def test_command_refuses_what_is_no_folder(command, tmp_path: Path):
     said = command("claims", tmp_path / "none")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"recollect: no results in {tmp_path / 'none'}; run `recollect run SPEC")
-    assert command("claims").err == "recollect: Missing argument 'DIR...'; see `recollect --help`\n"
+    assert command("claims").err == "recollect: Missing argument 'DIR'; see `recollect --help`\n"
     said = command("claims", made_folder(tmp_path / "out", []), "-o", tmp_path / "none" / "claims.txt")
     assert said.code == 2
     assert "cannot be written" in said.err

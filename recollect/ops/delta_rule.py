@@ -46,7 +46,8 @@ def delta_rule(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, beta_PBHL: Ten
 
 def unit_delta_rule(qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float) -> Tensor:
     """o_PBLHE of the rule on queries and keys of length one, from their F = H (2 D + E) raw channels; `keys` is D."""
-    if use_kernel(qkv_PBLF, beta_PBLH):
+    # The kernels of a single chunk crash an H200 at thousands of sequences (docs/log.md); those of several chunks do not.
+    if use_kernel(qkv_PBLF, beta_PBLH) and qkv_PBLF.shape[2] > CHUNK:
         from recollect.ops import delta_rule_triton
 
         return delta_rule_triton.unit_delta_rule(qkv_PBLF, beta_PBLH, g_PBLH, keys, heads, eps)
