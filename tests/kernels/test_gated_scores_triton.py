@@ -8,20 +8,13 @@ from recollect.ops import gated_scores as plain
 
 kernels = pytest.importorskip("recollect.ops.gated_scores_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, G, H, L, D, E, queries asked for (0: all). Lengths around a block of 64, shared keys, odd widths.
 CASES = [(1, 1, 1, 1, 1, 1, 1, 0), (2, 1, 2, 2, 17, 8, 5, 0), (1, 2, 1, 3, 33, 4, 16, 0), (1, 1, 1, 1, 70, 16, 7, 0)]
 CASES += [(2, 2, 1, 2, 20, 3, 4, 3), (1, 1, 2, 2, 70, 5, 17, 20), (1, 1, 1, 2, 65, 4, 4, 65)]
 CASES += (
     [(4, 32, 1, 2, 64, 128, 64, 0), (2, 16, 1, 4, 256, 128, 64, 16), (2, 8, 1, 1, 200, 100, 128, 0)] if DEVICE == "cuda" else []
 )
-
-
-@pytest.fixture(autouse=True)
-def _exact_products():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:

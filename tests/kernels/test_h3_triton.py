@@ -11,17 +11,10 @@ from recollect.ops.long_conv import toeplitz
 kernels = pytest.importorskip("recollect.ops.h3_triton", reason="Triton is not installed")
 filters = pytest.importorskip("recollect.ops.h3_filters_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, H, channels of a head. Rows and lengths around a tile of 64 and a chunk of 128.
 CASES = [(1, 1, 1, 1, 1), (3, 5, 17, 2, 2), (1, 33, 2, 1, 3), (1, 3, 65, 1, 2), (1, 2, 130, 1, 1), (1, 130, 16, 1, 1)]
 CASES += [(4, 200, 64, 32, 2), (2, 100, 250, 16, 4), (2, 32, 512, 4, 2), (1, 40, 64, 1, 64)] if DEVICE == "cuda" else []
-
-
-@pytest.fixture(autouse=True)
-def _exact_products():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def plain(parts_PCBL: Tensor, bias_PC: Tensor, shift_PDL: Tensor, filter_PHL: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from recollect.ops.head_loss import head_verdict as plain_verdict
 
 kernel = pytest.importorskip("recollect.ops.head_loss_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
 IGNORE = -100
 DTYPES = [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)]
 
@@ -24,14 +25,6 @@ def cases() -> list[tuple[int, int, int, int]]:
 @pytest.fixture(autouse=True)
 def _plain_is_plain(monkeypatch):
     monkeypatch.setenv("RECOLLECT_KERNELS", "off")  # on a GPU too
-
-
-@pytest.fixture(autouse=True)
-def _exact_products():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 @pytest.fixture

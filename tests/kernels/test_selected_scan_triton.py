@@ -11,17 +11,10 @@ kernels = pytest.importorskip("recollect.ops.selected_scan_triton")
 gates = pytest.importorskip("recollect.ops.silu_gate_triton")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, E, N, R: ranks that are a multiple of eight take another path than others.
 CASES = [(1, 1, 1, 1, 1, 1), (2, 3, 9, 7, 3, 2), (2, 2, 10, 24, 16, 4), (3, 2, 5, 17, 2, 8), (1, 2, 17, 16, 4, 16)]
 CASES += [(4, 64, 64, 128, 16, 4), (2, 16, 256, 256, 16, 8)] if DEVICE == "cuda" else []
-
-
-@pytest.fixture(autouse=True)
-def _exact_products():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def made(case: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[Tensor]:

@@ -7,16 +7,9 @@ from torch import Tensor
 
 attention = pytest.importorskip("recollect.ops.softmax_attention_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
 SHAPES = [(1, 1, 1, 1, 1), (2, 3, 2, 17, 8), (1, 2, 1, 64, 64), (3, 1, 1, 33, 65), (2, 1, 3, 2, 16)]
 SHAPES += [(4, 64, 1, 64, 64), (2, 32, 4, 128, 32), (2, 16, 1, 100, 128)] if DEVICE == "cuda" else []
-
-
-@pytest.fixture(autouse=True)
-def _exact_products():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def parts(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
