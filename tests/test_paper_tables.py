@@ -54,6 +54,16 @@ def test_table_2_in_markdown():
     )
 
 
+def test_taps_are_said_only_where_convolutions_differ_in_them():
+    """Plain attention has the option too, and no use for it."""
+    one = ablated() + runs({"name": "attention", "conv": "q", "conv_kernel": 4}, 0.3, 0.3)
+    three = [{"name": "attention", "conv": letters, "conv_kernel": 3} for letters in ("qkv", "k")]
+    same = runs("attention", 0.25, 0.27) + [row for mixer in three for row in runs(mixer, 1.0, 1.0)]
+    assert "kernel" not in TABLES["table3"](one, {}, "min-max").markdown()
+    assert "kernel" not in TABLES["table3"](same, {}, "min-max").markdown()
+    assert "conv kernel 3" in TABLES["table3"](one + same[2:], {}, "min-max").markdown()
+
+
 def test_table_3_in_latex():
     text = TABLES["table3"](ablated(), {}, "std").latex()
     assert text.startswith(

@@ -25,7 +25,7 @@ from recollect.paper.figures.question import (
 from recollect.paper.figures.table import Table
 from recollect.rows import RunRow
 
-CONV, PADDING, KERNEL, GATE = (f"model.mixer.{key}" for key in ("conv", "conv_padding", "kernel", "gate"))
+CONV, PADDING, TAPS, KERNEL, GATE = (f"model.mixer.{key}" for key in ("conv", "conv_padding", "conv_kernel", "kernel", "gate"))
 PADDING_WORDS = {"causal": "causal", "same": "centred"}
 ENCODINGS = {"none": "No PE", "sinusoidal": "Absolute PE", "relative": "Relative PE", "learned": "Learned PE"}
 
@@ -86,7 +86,9 @@ def ablation_table(
     kept = [row for own in members.values() for row in own]
     require(question, kept if any(map(_is_telling, kept)) else [], len(rows))
     ids = {row.run_id: name for name, own in members.items() for row in own}
-    every = locate(group_cells(pool(kept, {})), unsaid=(CONV, PADDING, KERNEL, GATE))
+    # Plain attention has a number of taps too, and no use for it: that only counts where convolutions differ in it.
+    taps = {value(row, TAPS) for row in kept if value(row, CONV) not in (None, "none")}
+    every = locate(group_cells(pool(kept, {})), unsaid=(CONV, PADDING, KERNEL, GATE, *((TAPS,) if len(taps) <= 1 else ())))
     settings = _settings(every, _is_telling)
     places = [place for place in every if _setting(place) in settings]
     head = ("Model", *([_heading(places)] if len(settings) == 1 else map(_setting_text, settings.values())))
