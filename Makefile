@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
 
-.PHONY: demo test check unit faults peers truths mixers bench figures clean
+.PHONY: demo test check unit faults peers truths mixers bench figures gallery clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -46,6 +46,10 @@ bench: $(VENV)/installed
 # The figure of the README, from the demo's rows.
 figures: demo
 	$(BIN)/python docs/figures.py $(OUT)
+
+# Every figure and table of the study from the rows in results/paper.
+gallery: $(VENV)/installed
+	$(BIN)/python docs/gallery.py
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
