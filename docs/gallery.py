@@ -75,7 +75,9 @@ def write(root, out=HERE):
     page = HEAD
     for name in [*FIGURES, *TABLES]:
         folders = sorted(folder for folder in root.iterdir() if folder.name.split(".")[0] == name)
-        page += section(name, folders, pictures) if folders else f"\n## {name}\n\nNo rows: `recollect run paper:{name} --out ...`\n"
+        page += (
+            section(name, folders, pictures) if folders else f"\n## {name}\n\nNo rows: `recollect run paper:{name} --out ...`\n"
+        )
     (out / "gallery.md").write_text(page)
 
 
