@@ -33,7 +33,7 @@ r is a factor of rows, so that q and k go into products as they are.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
-# mypy: disable-error-code="no-untyped-def, arg-type, call-arg, var-annotated, misc"
+# mypy: disable-error-code="no-untyped-def, arg-type, call-arg, var-annotated, misc, index"
 
 from typing import Any
 
