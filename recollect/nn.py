@@ -135,8 +135,7 @@ class Linear(Layer):
 
     def columns(self, x: Tensor, first: int, last: int) -> Tensor:
         """Only the outputs from `first` up to `last`."""
-        population, inputs, _ = self.weight.shape
-        flat_PMI, weight_PIO = x.reshape(population, -1, inputs), self.weight[:, :, first:last]
+        flat_PMI, weight_PIO = self._flat(x), self.weight[:, :, first:last]
         if self.bias is None:
             flat_PMO = torch.bmm(flat_PMI, weight_PIO)
         else:
