@@ -60,10 +60,7 @@ class Block(nn.Module):
 
     def _seen(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
         """x + branch, and what the mixer sees of it."""
-        if branch is None:
-            normed_PBLD = self.norm_mixer(x_PBLD)
-        else:
-            x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch)
+        x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch)
         return x_PBLD, rotate(normed_PBLD) if self.rotated else normed_PBLD
 
     def transform(self, x: Tensor, branch: Branch) -> tuple[Tensor, Branch]:

@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from recollect import randomness
 from recollect.ops.embedding import embedding
-from recollect.ops.norm import NormKind, add_norm, norm
+from recollect.ops.norm import NormKind, add_norm, keep_norm, norm
 from recollect.ops.short_conv import short_conv
 
 # How one member's weight is drawn: (shape, generator) -> values.
@@ -190,8 +190,10 @@ class Norm(Layer):
     def forward(self, x: Tensor) -> Tensor:
         return norm(x, self.weight, self.bias, self.eps, self.kind)
 
-    def add(self, x: Tensor, branch: Branch) -> tuple[Tensor, Tensor]:
+    def add(self, x: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
         """x + branch, and the norm of it."""
+        if branch is None:
+            return keep_norm(x, self.weight, self.bias, self.eps, self.kind)
         return add_norm(x, branch.value, branch.shift_PD, self.weight, self.bias, self.eps, self.kind)
 
 

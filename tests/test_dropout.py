@@ -124,7 +124,7 @@ def test_every_place_has_its_own_name(make_run):
 def test_the_embedding_is_dropped_with_its_positions(make_run):
     run = make_run({"model.dropout": 0.3, "model.positions": "learned"})
     model, seen = model_of(run), []
-    model.layers[0].norm_mixer.register_forward_hook(lambda module, arguments, output: seen.append(arguments[0].detach()))
+    model.dropout.register_forward_hook(lambda module, arguments, output: seen.append(output.detach()))
     tokens_BL, where_BK = torch.zeros(8, 16, dtype=torch.int64), torch.zeros(8, 1, dtype=torch.int64)
     model(tokens_BL, where_BK)
     model.eval()

@@ -63,9 +63,9 @@ class Mamba(Mixer):
         return self._leave(self._scanned(self._convolved(u_PBLE)), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The scan needs every position; the gate and the way out do not."""
+        """The scan needs every position up to the last of these; the gate and the way out do not."""
         inner = self.inner
-        y_PBLE = self._scanned(self._convolved(self.into.columns(x_PBLD, 0, inner)))
+        y_PBLE = self._scanned(self._convolved(self.into.columns(x_PBLD, 0, inner)), where_BK)
         gate_PBKE = self.into.columns(at_positions(x_PBLD, where_BK), inner, 2 * inner) if self.spec.gate else None
         return self._leave(at_positions(y_PBLE, where_BK), gate_PBKE)
 
@@ -114,14 +114,15 @@ class Mamba(Mixer):
     def _convolved(self, u_PBLE: Tensor) -> Tensor:
         return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
 
-    def _scanned(self, u_PBLE: Tensor) -> Tensor:
-        """y before the gate."""
+    def _scanned(self, u_PBLE: Tensor, where_BK: Tensor | None = None) -> Tensor:
+        """y before the gate; if it is read at some positions only, perhaps not behind the last of them."""
         if use_kernel(u_PBLE):
             from recollect.ops.selected_scan_triton import selected_scan
 
             assert self.delta.bias is not None
             weights = (self.select.weight, self.delta.weight, self.delta.bias)
-            return selected_scan(u_PBLE, *weights, self.a_log_PEN, self.skip_PE)
+            steps_B = None if where_BK is None else where_BK.amax(1).int() + 1
+            return selected_scan(u_PBLE, *weights, self.a_log_PEN, self.skip_PE, steps_B)
         raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
         y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), -self.a_log_PEN.exp(), b_PBLN, c_PBLN)
         return torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])

@@ -26,9 +26,9 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, RMSNorm, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal
-from recollect.ops.decayed import decayed
 from recollect.ops.gated_scores import gated_scores
 from recollect.ops.kernels import use_kernel
+from recollect.ops.segment_sums import segment_sums
 from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.state_space import Mamba2Spec
 
@@ -137,7 +137,7 @@ class Mamba2(Mixer):
     def _weights(self, b_PBLN: Tensor, c_PBLN: Tensor, delta_PBHL: Tensor) -> Tensor:
         """What position i reads of delta_j v_j: the match of C_i and B_j, times what the decay has left of it."""
         log_decay_PBHL = delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]
-        return decayed((c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None], log_decay_PBHL)
+        return (c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None] * segment_sums(log_decay_PBHL).exp()
 
     def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         gate, mixed, low = self.into(x).split((self.inner * self.spec.gate, self.mixed, self.heads), dim=-1)

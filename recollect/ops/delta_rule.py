@@ -10,20 +10,16 @@ With S_t = sum_{j<=t} exp(g_{j+1} + ... + g_t) k_j u_j^T, the rule says what u_t
     u_t = beta_t (v_t - exp(g_t) S_{t-1}^T k_t)        so        (I + strictly_lower(diag(beta) K K^T * decay)) U = diag(beta) V
 
 inside a chunk, where what the state before the chunk recalls is taken from V first. U comes from forward substitution, never
-from an inverse. A GPU solves all chunks at once, for V and for what any state would recall, and then walks from chunk to chunk
-with two products each. Where one key fills three quarters of 512 positions, float32 is right to 1e-6 for beta up to 1, and to
-3e-5 for beta up to 2 without decay, either way.
+from an inverse. Where one key fills three quarters of 512 positions, float32 is right to 1e-6 for beta up to 1, and to 3e-5 for
+beta up to 2 without decay.
 """
 
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.decayed import decayed
 from recollect.ops.kernels import use_kernel
-from recollect.ops.unit_lower import unit_lower_solve
 
 # Length 512, width 64, 16 rows, forward and backward on one CPU core: 53 ms in chunks of 64, 171 ms by one solve over the whole
 # length; with decay 64 and 231 ms. Chunks of 32 are as fast, of 128 slower. A length up to 64 is one chunk anyway.
@@ -32,8 +28,6 @@ CHUNK = 64
 
 def delta_rule(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, beta_PBHL: Tensor, g_PBHL: Tensor | None = None) -> Tensor:
     """o_PBHLE of the rule from an empty state, differentiable in all arguments; linear in v."""
-    if use_kernel(q_PBHLD, k_PBHLD, v_PBHLE, beta_PBHL):
-        return _all_chunks(q_PBHLD, k_PBHLD, v_PBHLE, beta_PBHL, g_PBHL)
     chunks = zip(*(x.split(CHUNK, dim=-2) for x in (q_PBHLD, k_PBHLD, v_PBHLE, beta_PBHL[..., None])), strict=True)
     logs = [None] * math.ceil(q_PBHLD.shape[-2] / CHUNK) if g_PBHL is None else g_PBHL.split(CHUNK, dim=-1)
     outputs: list[Tensor] = []
@@ -46,8 +40,7 @@ def delta_rule(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, beta_PBHL: Ten
 
 def unit_delta_rule(qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float) -> Tensor:
     """o_PBLHE of the rule on queries and keys of length one, from their F = H (2 D + E) raw channels; `keys` is D."""
-    # The kernels of a single chunk crash an H200 at thousands of sequences (docs/log.md); those of several chunks do not.
-    if use_kernel(qkv_PBLF, beta_PBLH) and qkv_PBLF.shape[2] > CHUNK:
+    if use_kernel(qkv_PBLF, beta_PBLH):
         from recollect.ops import delta_rule_triton
 
         return delta_rule_triton.unit_delta_rule(qkv_PBLF, beta_PBLH, g_PBLH, keys, heads, eps)
@@ -112,48 +105,3 @@ def _decays(g_PBHT: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor, Tensor
     sums_PBHTT = (g_PBHT[..., None] * lower_TT.tril(-1)).cumsum(dim=-2)
     decay_PBHTT = sums_PBHTT.masked_fill(lower_TT == 0, -math.inf).exp()  # masked first: exp of the rest could overflow
     return decay_PBHTT, g_PBHT.cumsum(dim=-1).exp()[..., None], decay_PBHTT[..., -1, :, None]
-
-
-def _all_chunks(q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, beta_PBHL: Tensor, g_PBHL: Tensor | None) -> Tensor:
-    """The rule with all chunks side by side: few large operations, where _chunk makes many small ones.
-
-    M is all leading axes together, C the chunks.
-    """
-    length, width = v_PBHLE.shape[-2:]
-    steps = min(CHUNK, length)
-    padding = -length % steps  # positions that write nothing and do not decay
-
-    def chunked(x: Tensor) -> Tensor:
-        x_MLD = x.reshape(-1, length, x.shape[-1])
-        return (F.pad(x_MLD, (0, 0, 0, padding)) if padding else x_MLD).unflatten(1, (-1, steps))
-
-    q_MCTD, k_MCTD, v_MCTE, beta_MCT1 = (chunked(x) for x in (q_PBHLD, k_PBHLD, v_PBHLE, beta_PBHL[..., None]))
-    g_MCT = None if g_PBHL is None else chunked(g_PBHL[..., None]).squeeze(-1)
-    keys_MCDT, written_MCTD = k_MCTD.transpose(2, 3), beta_MCT1 * k_MCTD
-    overlap_MCTT, scores_MCTT = written_MCTD @ keys_MCDT, q_MCTD @ keys_MCDT
-    if g_MCT is None:
-        scores_MCTT = scores_MCTT.tril()  # of the overlap the solve reads no more than that anyway
-    else:
-        overlap_MCTT, scores_MCTT = decayed(overlap_MCTT, g_MCT), decayed(scores_MCTT, g_MCT)
-    if length == steps:
-        return (scores_MCTT @ unit_lower_solve(overlap_MCTT, beta_MCT1 * v_MCTE)).view(v_PBHLE.shape)
-    if g_MCT is not None:
-        since_start_MCT1 = g_MCT.cumsum(-1).exp()[..., None]
-        # Summed from the end, not as a difference of sums from the start: that would cancel where decay is strong.
-        until_end_MCT = F.pad(g_MCT[..., 1:], (0, 1)).flip(-1).cumsum(-1).flip(-1).exp()
-        q_MCTD, written_MCTD = q_MCTD * since_start_MCT1, written_MCTD * since_start_MCT1
-        keys_MCDT = keys_MCDT * until_end_MCT[:, :, None]
-        kept = since_start_MCT1[:, :, -1:].unbind(1)
-    # U = solve(beta V) - solve(since_start beta K) S, where S is the state before the chunk.
-    solved_MCTF = unit_lower_solve(overlap_MCTT, torch.cat((beta_MCT1 * v_MCTE, written_MCTD), dim=-1))
-    own_MCTE, recalling_MCTD = solved_MCTF.split((width, k_PBHLD.shape[-1]), dim=-1)
-    own, recalling, keys = own_MCTE.unbind(1), recalling_MCTD.unbind(1), keys_MCDT.unbind(1)
-    corrections, states = [own[0]], [keys[0] @ own[0]]  # the state before the first chunk is empty
-    for c in range(1, len(own)):
-        corrections.append(torch.baddbmm(own[c], recalling[c], states[-1], alpha=-1))
-        if c + 1 < len(own):
-            before_MDE = states[-1] if g_MCT is None else states[-1] * kept[c]
-            states.append(torch.baddbmm(before_MDE, keys[c], corrections[-1]))
-    recalled_MCTE = F.pad(q_MCTD[:, 1:] @ torch.stack(states, 1), (0, 0, 0, 0, 1, 0))
-    o_MCTE = recalled_MCTE + scores_MCTT @ torch.stack(corrections, 1)
-    return o_MCTE.flatten(1, 2)[:, :length].reshape(v_PBHLE.shape)

@@ -26,6 +26,15 @@ def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind:
     return scaled.to(x.dtype)
 
 
+def keep_norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> tuple[Tensor, Tensor]:
+    """x and norm(x), for a residual path that reads both: a kernel adds up their gradients in the norm's own pass."""
+    if use_kernel(x):
+        from recollect.ops import norm_triton
+
+        return norm_triton.keep_norm(x, weight_PD, bias_PD, eps, kind)
+    return x, norm(x, weight_PD, bias_PD, eps, kind)
+
+
 def add_norm(
     x: Tensor, branch: Tensor, shift_PD: Tensor | None, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
 ) -> tuple[Tensor, Tensor]:

@@ -32,6 +32,10 @@ MOST_ROWS = 128  # of a tile, where rows are very short
 
 
 def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> Tensor:
+    return keep_norm(x, weight_PD, bias_PD, eps, kind)[1]
+
+
+def keep_norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> tuple[Tensor, Tensor]:
     return _Norm.apply(x, None, None, weight_PD, bias_PD, eps, kind)
 
 
@@ -64,7 +68,7 @@ class _Norm(torch.autograd.Function):
         bias: Tensor | None,
         eps: float,
         kind: NormKind,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         x_PRD = as_rows(x)
         population, rows, width = x_PRD.shape
         branch_PRD = None if branch is None else as_rows(branch)
@@ -84,14 +88,12 @@ class _Norm(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.options = (eps, kind, bias is not None, shift is not None)
         ctx.kinds = (x.dtype, None if branch is None else branch.dtype)
-        y = y_PRD.view(x.shape)
-        return y if branch is None else (total_PRD.view(x.shape), y)
+        return x if branch is None else total_PRD.view(x.shape), y_PRD.view(x.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         x_dtype, branch_dtype = ctx.kinds
-        *above, dy = grads  # above: the gradient of the sum itself, if there is a sum and if something else uses it
-        dtotal = above[0] if above else None
+        dtotal, dy = grads  # of the sum itself there is one if something else uses it
         if dy is None:
             dx = None if dtotal is None else dtotal.to(x_dtype)
             dbranch = None if dtotal is None or branch_dtype is None else dtotal.to(branch_dtype)

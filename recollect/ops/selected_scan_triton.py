@@ -26,17 +26,29 @@ STEP_ELEMENTS = 2048  # of a program of the step sizes: 4 warps, 16 per thread
 
 
 def selected_scan(
-    u_PBLE: Tensor, select_PEO: Tensor, raise_PRE: Tensor, bias_PE: Tensor, a_log_PEN: Tensor, skip_PE: Tensor
-) -> Tensor:
-    """y_PBLE; W is `select` with O = R + 2 N columns, V is `raise`, A = -exp(a_log)."""
+    u_PBLE: Tensor, select_PEO: Tensor, raise_PRE: Tensor, bias_PE: Tensor, a_log_PEN: Tensor, skip_PE: Tensor,
+    steps_B: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """y_PBLE; W is `select` with O = R + 2 N columns, V is `raise`, A = -exp(a_log).
+
+    With `steps` (int32) y is undefined behind so many steps of each row, and must not be read there.
+    """
     tensors = (u_PBLE, select_PEO, raise_PRE, bias_PE, a_log_PEN, skip_PE)
-    return _Selected.apply(*tensors, torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
+    return _Selected.apply(*tensors, steps_B, torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 
 class _Selected(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, u: Tensor, select: Tensor, up: Tensor, bias: Tensor, a_log: Tensor, skip: Tensor, keep: bool
+        ctx: Any,
+        u: Tensor,
+        select: Tensor,
+        up: Tensor,
+        bias: Tensor,
+        a_log: Tensor,
+        skip: Tensor,
+        steps: Tensor | None,
+        keep: bool,
     ) -> Tensor:
         u = u.contiguous()
         rank = up.shape[1]
@@ -49,20 +61,20 @@ class _Selected(torch.autograd.Function):
         a = -a_log.exp()
         a_PNE = base_two(a)
         b, c = _states(product_PBLO, a_log.shape[2])
-        y_PBLE, borders = run_forward(u, delta_PBLE, a_PNE, b, c, skip.contiguous(), keep)
+        y_PBLE, borders = run_forward(u, delta_PBLE, a_PNE, b, c, skip.contiguous(), keep, steps)
         ctx.joined = joined
-        ctx.save_for_backward(u, select, up, product_PBLO, delta_PBLE, a, a_PNE, skip, borders)
+        ctx.save_for_backward(u, select, up, product_PBLO, delta_PBLE, a, a_PNE, skip, borders, steps)
         return y_PBLE
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        u, select, up, product, delta, a, a_PNE, skip, borders = ctx.saved_tensors
+        u, select, up, product, delta, a, a_PNE, skip, borders, steps = ctx.saved_tensors
         rank, channels, joined = up.shape[1], u.shape[3], ctx.joined
         dproduct = torch.empty_like(product)
         draw = dproduct[..., :channels] if joined else torch.empty_like(u)
         b, c, db, dc = (*_states(product, a.shape[2]), *_states(dproduct, a.shape[2]))
         du, da_PEN, dskip = run_backward(
-            grads[0].to(u.dtype), u, delta, a_PNE, b, c, skip, borders, draw, db, dc, softplus=True
+            grads[0].to(u.dtype), u, delta, a_PNE, b, c, skip, borders, draw, db, dc, softplus=True, steps_B=steps
         )
         dbias = draw.sum((1, 2), dtype=torch.float32)
         if joined:
@@ -77,7 +89,7 @@ class _Selected(torch.autograd.Function):
             dselect, dup = _over_rows(u, dproduct), _over_rows(product[..., :rank], draw)
         du.flatten(1, 2).baddbmm_(dproduct.flatten(1, 2), weight.mT)
         # A = -exp(a_log), so da_log = A dA.
-        return du, dselect.float(), dup.float(), dbias, da_PEN * a, dskip, None
+        return du, dselect.float(), dup.float(), dbias, da_PEN * a, dskip, None, None
 
 
 def _times(x_PBLI: Tensor, weight_PIO: Tensor) -> Tensor:

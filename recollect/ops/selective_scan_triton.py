@@ -19,6 +19,9 @@ The forward keeps the state before every chunk but the first. The backward takes
 of a chunk again, keeps them in registers, and goes back through them. Inputs of a chunk are loaded before its first store,
 since a load cannot be moved up across a store. Sums over channels beyond a block and over rows beyond a program are written as
 partial sums; a second kernel adds them in an order that does not depend on P.
+
+In the last layer of a model nobody reads y behind the last labelled position of a row. Given that number of steps (`steps_B`),
+the walks leave out the chunks behind it: y is not written there, and gradients are zero.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -75,7 +78,14 @@ def base_two(a_PEN: Tensor) -> Tensor:
 
 
 def run_forward(
-    u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, keep: bool
+    u: Tensor,
+    delta: Tensor,
+    a_PNE: Tensor,
+    b: Tensor,
+    c: Tensor,
+    skip: Tensor | None,
+    keep: bool,
+    steps_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """y_PBLE and the states at the borders of chunks, for the backward if it is to be `keep`t. u and delta are contiguous.
 
@@ -88,8 +98,9 @@ def run_forward(
     borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0  # an evaluation keeps none
     borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
     grid = (population * batch * triton.cdiv(channels, sizes["C"]),)
-    inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip)
+    inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip, a_PNE if steps_B is None else steps_B)
     flags = {"BC_ROW": b.stride(2), "SKIP": skip is not None, "KEEP": keep, "GROUP": min(FORWARD_GROUP, sizes["K"])}
+    flags["SHORT"] = steps_B is not None
     if u.numel():
         _forward_kernel[grid](*inputs, y_PBLE, borders_PBKNE, batch, length, **sizes, **flags, num_warps=1)
     return y_PBLE, borders_PBKNE
@@ -97,7 +108,7 @@ def run_forward(
 
 def run_backward(
     dy: Tensor, u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, borders: Tensor,
-    ddelta: Tensor, db: Tensor, dc: Tensor, *, softplus: bool,
+    ddelta: Tensor, db: Tensor, dc: Tensor, *, softplus: bool, steps_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
     """Fills ddelta, db and dc, which may be views into larger tensors; returns du_PBLE, da_PEN and dskip_PE.
 
@@ -111,9 +122,10 @@ def run_backward(
     db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
     da_GPNE = u.new_empty(row_blocks, *a_PNE.shape, dtype=torch.float32)
     dskip_GPE = da_GPNE if skip is None else u.new_empty(row_blocks, population, channels, dtype=torch.float32)
-    inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, borders)
+    inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, a_PNE if steps_B is None else steps_B, borders)
     outputs = (du_PBLE, ddelta, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
     flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
+    flags["SHORT"] = steps_B is not None
     if u.numel():
         grid = (population * row_blocks * blocks,)
         _backward_kernel[grid](
@@ -152,10 +164,10 @@ def _add_groups(x_G: Tensor, out: Tensor) -> Tensor:
 
 @triton.jit
 def _forward_kernel(
-    u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, y_ptr, borders_ptr,
+    u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, steps_ptr, y_ptr, borders_ptr,
     batch, length,
     E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
-    BC_ROW: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr,
+    BC_ROW: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr, SHORT: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row = (program // tl.cdiv(E, C)).to(tl.int64)  # among the P * B
@@ -175,7 +187,7 @@ def _forward_kernel(
     borders_ptr += (row * (tl.cdiv(length, K) - 1) - 1) * N * E + matrix_JSC
 
     h_JSC = tl.zeros((J, S, C), tl.float32)
-    for start in range(0, length, K):
+    for start in range(0, _steps(steps_ptr, row % batch, length, SHORT), K):
         if KEEP:
             tl.store(borders_ptr, h_JSC, mask=real_JSC & (start > 0))
         for group in tl.static_range(0, K, GROUP):
@@ -207,11 +219,12 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    dy_ptr, u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, borders_ptr,
+    dy_ptr, u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, steps_ptr, borders_ptr,
     du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dskip_ptr,
     population, batch, length,
     E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
     BC_ROW: tl.constexpr, DDELTA_ROW: tl.constexpr, ROWS: tl.constexpr, SKIP: tl.constexpr, SOFTPLUS: tl.constexpr,
+    SHORT: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     blocks = tl.cdiv(E, C)
@@ -233,7 +246,17 @@ def _backward_kernel(
     for row_of_member in range(row_block * ROWS, tl.minimum(row_block * ROWS + ROWS, batch)):
         row = member * batch + row_of_member
         carry_JSC = tl.zeros((J, S, C), tl.float32)
-        for chunk in range(chunks - 1, -1, -1):
+        read = tl.cdiv(_steps(steps_ptr, row_of_member, length, SHORT), K)
+        for chunk in range(read, chunks):  # nobody reads y here
+            for t in tl.static_range(K):
+                step = row * length + chunk * K + t
+                exists = _exists(chunk * K + t, length, EVEN)
+                none_J1C, none_JS = tl.zeros((J, 1, C), tl.float32), tl.zeros((J, S), tl.float32)
+                tl.store(du_ptr + step * E + channel_J1C, none_J1C, mask=first_J1C & exists)
+                tl.store(ddelta_ptr + step * DDELTA_ROW + channel_J1C, none_J1C, mask=first_J1C & exists)
+                tl.store(db_ptr + partial + step * N + state_JS, none_JS, mask=real_JS & exists)
+                tl.store(dc_ptr + partial + step * N + state_JS, none_JS, mask=real_JS & exists)
+        for chunk in range(read - 1, -1, -1):
             start = chunk * K
             wide_J1C = (row * length + start) * E + channel_J1C
             narrow_JS = (row * length + start) * N + state_JS
@@ -306,6 +329,12 @@ def _places(block, E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.cons
 
 
 @triton.jit
+def _steps(steps_ptr, row_of_member, length, SHORT: tl.constexpr):
+    """Of a row: how many there are to take."""
+    return tl.load(steps_ptr + row_of_member) if SHORT else length
+
+
+@triton.jit
 def _exists(t, length, EVEN: tl.constexpr):
     """Whether there is a step t: always, if chunks fill the length. (1, 1), since the interpreter mistypes a single truth."""
     return tl.full((1, 1), 1, tl.int1) if EVEN else tl.full((1, 1), t, tl.int32) < length
@@ -327,7 +356,7 @@ def _over_states(x_JSC):
 @triton.jit
 def _one_minus_exp(x):
     """1 - exp(-x), the derivative of softplus in terms of its value; a series where the difference would cancel."""
-    series = x * (1 - x * (1 / 2) * (1 - x * (1 / 3) * (1 - x * (1 / 4) * (1 - x * (1 / 5)))))
+    series = x * (1 + x * (-1 / 2 + x * (1 / 6 + x * (-1 / 24 + x * (1 / 120)))))
     return tl.where(x < 0.125, series, 1 - tl.exp2(x * -LOG2E))
 
 

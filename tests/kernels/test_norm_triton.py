@@ -71,6 +71,19 @@ def test_norm_is_the_plain_one(shape, kind, shifted, dtype):
     assert_as_in_double(kind, [x], parameters(shape, shifted), [factor])
 
 
+@pytest.mark.parametrize(("kind", "shifted"), KINDS)
+def test_what_is_kept_beside_its_norm_has_both_gradients(kind, shifted):
+    x, *factors = (made(3, 5, 7, seed=seed) for seed in range(3))
+    found, wanted = [], []
+    for operation, dtype, outcomes in ((norm_triton.keep_norm, torch.float32, found), (plain.keep_norm, torch.float64, wanted)):
+        inputs = [tensor.to(dtype).requires_grad_() for tensor in (x, *parameters((3, 5, 7), shifted))]
+        both = operation(inputs[0], inputs[1], inputs[2] if shifted else None, EPS, kind)
+        outcomes += [*both, *torch.autograd.grad(both, inputs, [factor.to(dtype) for factor in factors])]
+    assert torch.equal(found[0], x)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=2e-6 * theirs.abs().max().clamp(min=1).item())
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("kind", "shifted"), KINDS)
 @pytest.mark.parametrize("shape", cases(), ids=str)

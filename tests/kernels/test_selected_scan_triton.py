@@ -67,6 +67,23 @@ def test_a_bfloat16_sequence_with_float32_weights(case, monkeypatch):
     assert_close(found, outcome(plain, [x.double() for x in tensors]), 5e-2)
 
 
+@pytest.mark.parametrize("case", [(2, 3, 9, 7, 3, 2), (2, 3, 8, 16, 4, 8)], ids=str)
+def test_what_nobody_reads_is_left_out(case):
+    """Rows that are read up to some step: the same y there, and the gradients of a y that is read nowhere else."""
+    tensors, length = made(case), case[2]
+    steps = torch.tensor([1, 5, length], dtype=torch.int32, device=DEVICE)
+    read = (torch.arange(length, device=DEVICE) < steps[:, None])[None, :, :, None]
+
+    def short(*inputs: Tensor) -> Tensor:
+        return kernels.selected_scan(*inputs, steps).masked_fill(~read, 0.0)
+
+    def whole(*inputs: Tensor) -> Tensor:
+        return kernels.selected_scan(*inputs).masked_fill(~read, 0.0)
+
+    for one, other in zip(outcome(short, tensors), outcome(whole, tensors), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_small_steps_keep_their_digits():
     """log(1 + e) and 1 - exp(-delta) lose theirs at small delta: each channel alone is compared, down to 3e-7."""
     tensors = made((1, 2, 3, 4, 2, 1))
