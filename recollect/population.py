@@ -254,13 +254,18 @@ class Population:
 
     def state(self) -> PopulationState:
         """A copy of everything, on the CPU."""
+        live = self._live()
+        return dataclasses.replace(live, tensors={name: value.cpu().clone() for name, value in live.tensors.items()})
+
+    def _live(self) -> PopulationState:
+        """Everything where it is, no copies."""
         named = {f"weight/{name}": value for name, value in self.model.state_dict().items()}
         names = [name for name, _ in self.model.named_parameters()]
         named |= {f"first/{name}": value for name, value in zip(names, self._first, strict=True)}
         named |= {f"second/{name}": value for name, value in zip(names, self._second, strict=True)}
         named |= {"loss_sum": self._loss_sum_P, "diverged": self._diverged_P}
         alive = len(self.members)
-        tensors = {name: value[:alive].detach().cpu().clone() for name, value in named.items()}
+        tensors = {name: value[:alive].detach() for name, value in named.items()}
         run_ids = tuple(run.run_id for run in self.members)
         return PopulationState(run_ids, self.step, self._steps_since_evaluation, tensors)
 
@@ -281,7 +286,7 @@ class Population:
 
     def keep(self, run_ids: Sequence[str]) -> None:
         """Compact: only these members go on."""
-        state = self.state().select(run_ids)
+        state = self._live().select(run_ids)  # copies, and on a GPU they stay there
         by_id = {run.run_id: run for run in self.members}
         self._build([by_id[run_id] for run_id in run_ids])
         self.restore(state)

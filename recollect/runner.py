@@ -4,16 +4,18 @@ All state is in the store and in the checkpoint files, so a worker may die anywh
 workers may share a folder. What happens is told to `listen`; nothing is printed.
 """
 
+import contextlib
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from recollect import checkpoint, planner, tasks
+from recollect.ahead import Ahead
 from recollect.durable import sweep_orphans
 from recollect.early import EarlyDecisions
 from recollect.errors import RecollectError, ResourceError, Stopped
@@ -53,6 +55,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.folder, Policy.of(self.store))
+        self.ahead = Ahead(self.device)
 
     @property
     def checkpoints(self) -> Path:
@@ -60,6 +63,10 @@ class Worker:
 
     def work(self) -> None:
         """Until nothing is todo. Runs that a living process holds are left to it."""
+        with contextlib.closing(self.ahead):
+            self._work()
+
+    def _work(self) -> None:
         sweep_orphans(self.checkpoints)
         self.keeper.tidy(self.store)
         while True:
@@ -80,21 +87,32 @@ class Worker:
 
     def _next_pack(self) -> tuple[tuple[RunSpec, ...], PopulationState | None]:
         """Same-shaped runs that should train together next, and where they stand; runs with a checkpoint come first."""
-        waiting = {todo.run_id: todo for todo in self.store.todo() if self.chosen is None or todo.run_id in self.chosen}
+        waiting = self._waiting()
         if not waiting:
             return (), None
-        for run_id, todo in waiting.items():
-            if run_id not in self._specs:
-                self._specs[run_id] = RunSpec.from_json(todo.spec)
         resumed = self._from_checkpoint(waiting)
         if resumed is not None:
             return resumed
-        specs = [self._specs[run_id] for run_id in waiting]
-        # What shares the data that are there comes first: the next shape then only has to build its model.
-        first = next((run for run in specs if self._task is not None and _data_key(run) == self._task[0]), specs[0])
-        same = [run for run in specs if run.shape_id == first.shape_id]
+        specs = self._in_order(waiting)
+        same = [run for run in specs if run.shape_id == specs[0].shape_id]
         limits = [waiting[run.run_id].pack_limit or len(same) for run in same]
         return tuple(same[: planner.evenly(len(same), min(self._size(same), *limits))]), None
+
+    def _waiting(self) -> dict[str, Todo]:
+        waiting = {todo.run_id: todo for todo in self.store.todo() if self.chosen is None or todo.run_id in self.chosen}
+        for run_id, todo in waiting.items():
+            if run_id not in self._specs:
+                self._specs[run_id] = RunSpec.from_json(todo.spec)
+        return waiting
+
+    def _in_order(self, waiting: Iterable[str]) -> list[RunSpec]:
+        """What shares the data that are there comes first: the next shape then only has to build its model."""
+        specs = [self._specs[run_id] for run_id in waiting]
+        return sorted(specs, key=lambda run: self._task is None or _data_key(run) != self._task[0])
+
+    def get_next_ready(self, now: RunSpec) -> None:
+        """While the shape of `now` trains, compile what the next ones need."""
+        self.ahead.prepare(now, self._in_order(self._waiting()))
 
     def _from_checkpoint(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState] | None:
         found = checkpoint.catalogue(self.checkpoints)
@@ -219,6 +237,7 @@ class _Training:
         self.clock = self.saved_at = time.monotonic()
         self.wait_s = SAVE_EVERY_S
         self.wall_s = dict.fromkeys(claims, 0.0)
+        self.looks = 0
         worker.listen(PackStarted(pack, self.population.step))
 
     def _rewind(self, pack: tuple[RunSpec, ...]) -> dict[RunSpec, list[Evaluation]]:
@@ -272,6 +291,9 @@ class _Training:
                 self.worker.listen(RunEnded(end.run, end.status, last, event.step, detail))
         for run_id in ended:
             self.claims.pop(run_id, None)
+        self.looks += 1
+        if self.looks == 1:  # by now this population has all the memory it wants
+            self.worker.get_next_ready(self.population.members[0])
 
     def _share_time(self) -> None:
         """Each living member pays its share of the time since the last look."""

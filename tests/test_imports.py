@@ -33,6 +33,7 @@ LEVELS = [
     ["early"],
     ["train", "checkpoint", "plugins", "interrupts"],
     ["planner", "keep"],
+    ["ahead"],
     ["forecast", "doctor", "runner", "bench"],
     ["analysis"],
     ["report", "export", "budget"],

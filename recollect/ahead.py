@@ -1,0 +1,123 @@
+"""Kernels of the shapes that come next, compiled in processes beside the one that trains.
+
+Triton compiles a kernel when a shape first asks for it: 5 to 15 seconds a shape, in which a GPU waits. What it has compiled it
+keeps on the disk, where every process finds it. So while one shape trains, a few processes make one step and one evaluation of
+each shape that follows, with two members, and throw them away. Nothing depends on them: whatever goes wrong there goes wrong,
+or does not, when the shape's turn comes. They hear of shapes through a pipe, one specification a line, and end with it.
+"""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from queue import SimpleQueue
+
+import torch
+
+from recollect import planner, tasks
+from recollect.mixers.foreign import FOREIGN
+from recollect.ops import kernels
+from recollect.population import Population
+from recollect.spec import RunSpec
+from recollect.spec.mixers.fla import FlaSpec
+
+PROCESSES = 2  # compiling is single-threaded; a machine with a GPU has cores for more, but other workers may want them too
+NICE = 10
+SHAPES = 8  # told at a time: so many fit into a pipe that nobody reads yet
+
+
+class Ahead:
+    """The processes of one worker; none on a CPU, where nothing is compiled."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self._told: set[str] = set()  # shapes
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
+        """While the shape of `now` trains, get the first ones of `later` ready; each is told once."""
+        if self.device.type != "cuda" or not kernels.installed():
+            return
+        self._told.add(now.shape_id)
+        shapes = {run.shape_id: run for run in later if run.shape_id not in self._told and _compiles(run)}
+        shapes = dict(itertools.islice(shapes.items(), SHAPES))
+        self._told |= shapes.keys()
+        if shapes and not self._processes:
+            self._processes = [_process(self.device) for _ in range(PROCESSES)]
+        for number, run in enumerate(shapes.values()):
+            # A process that is gone hears nothing, and nobody minds.
+            with contextlib.suppress(OSError):
+                pipe = self._processes[number % PROCESSES].stdin
+                assert pipe is not None
+                pipe.write(run.canonical_json() + "\n")
+                pipe.flush()
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            with contextlib.suppress(OSError):  # what was not sent
+                assert process.stdin is not None
+                process.stdin.close()
+        self._processes = []
+
+
+def _compiles(run: RunSpec) -> bool:
+    """Code from outside is not known to other processes, and compiles what it likes when it likes."""
+    return not any(kind.name in FOREIGN or isinstance(kind, FlaSpec) for kind in run.model.mixer.kinds())
+
+
+def _process(device: torch.device) -> subprocess.Popen[str]:
+    """A session of its own: the keyboard's signal is not for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "recollect.ahead", str(device)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        text=True,
+        start_new_session=True,
+    )
+
+
+# ---- in such a process ----
+
+
+def _lines() -> Iterator[str]:
+    """What comes through the pipe. Its end ends the process at once, whatever it is doing: the worker is gone."""
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
+def step(run: RunSpec, device: torch.device) -> None:
+    """All that a run of this shape compiles."""
+    members: Sequence[RunSpec] = [run, run.model_copy(update={"seed": run.seed + 1})]
+    planner.use_threads(run, 1)
+    population = Population(members, tasks.build(run.task, run.data_seed, run.train.batch, device), device)
+    population.train_step(population.task.batch("train", 0))
+    population.evaluate()
+
+
+def main() -> None:
+    os.nice(NICE)
+    device = torch.device(sys.argv[1])
+    for line in _lines():
+        with contextlib.suppress(Exception):
+            step(RunSpec.from_json(line), device)
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
