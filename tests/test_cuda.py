@@ -13,10 +13,7 @@ from recollect.nn import initialise
 from recollect.population import Population
 from recollect.spec import MIXERS, RunSpec
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),  # the first product of a new thread
-]
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 CUDA = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
 PRECISIONS = ("fp32", "tf32", "bf16")
 

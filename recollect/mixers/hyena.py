@@ -19,13 +19,17 @@ a learning rate and weight decay of its own; here it has those of the run.
 
 import math
 from collections.abc import Mapping
+from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, fan_in_uniform, normal
-from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, toeplitz
+from recollect.ops.channels_first import from_channels, to_channels
+from recollect.ops.kernels import use_kernel
+from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, takes_matrix, toeplitz
 from recollect.spec.mixers.convolution import HyenaSpec
 
 INNER = 2  # hidden layers of the filter network between its first and its last
@@ -67,24 +71,31 @@ class Hyena(Mixer):
         values = {"skip_PD": skip_D, "omega_PF": torch.full((self.spec.filter_width,), omega)}
         return values if self.lags_PLZ is None else values | {"lags_PLZ": encoded_lags(self.site.length, bands=1)}
 
+    def _lags(self, length: int) -> Tensor:
+        """z as (P, L, Z)."""
+        if self.lags_PLZ is None:
+            return self.get_buffer("lags_LZ")[:length].expand(self.site.population, -1, -1)
+        return self.lags_PLZ[:, :length]
+
     def _filter(self, length: int) -> Tensor:
         """k as (P, D, L)."""
-        if self.lags_PLZ is None:
-            lags_PLZ = self.get_buffer("lags_LZ")[:length].expand(self.site.population, -1, -1)
-        else:
-            lags_PLZ = self.lags_PLZ[:, :length]
-        hidden_PLF = self.filter_into(lags_PLZ)
+        hidden_PLF = self.filter_into(self._lags(length))
         for layer in self.filter_inner:
             hidden_PLF = layer(torch.sin(self.omega_PF[:, None] * hidden_PLF))
         filter_PLD = self.filter_out(torch.sin(self.omega_PF[:, None] * hidden_PLF))
         return (filter_PLD * self.get_buffer("envelope_LD")[:length]).transpose(1, 2)
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
+        if self._takes_kernels(x_PBLD):
+            return self._out_of_channels(self._by_kernels(x_PBLD))
         mixed_PBLD, second_PBLD = self._mixed(x_PBLD)
         return self.out(mixed_PBLD * second_PBLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The second gate and the way out only where they are asked for."""
+        """The second gate and the way out only where they are asked for; in a kernel the gate is free."""
+        if self._takes_kernels(x_PBLD):
+            y_PDBL = self._by_kernels(x_PBLD)
+            return self._out_of_channels(y_PDBL.gather(3, where_BK.expand(*y_PDBL.shape[:2], -1, -1)))
         mixed_PBKD, second_PBKD = (at_positions(y_PBLD, where_BK) for y_PBLD in self._mixed(x_PBLD))
         return self.out(mixed_PBKD * second_PBKD)
 
@@ -93,6 +104,33 @@ class Hyena(Mixer):
         first_PBLD, second_PBLD, v_PBLD = self.short(self.into(x_PBLD)).chunk(3, dim=-1)
         u_PBLD = v_PBLD * first_PBLD
         return torch.addcmul(long_conv(u_PBLD, self._filter(x_PBLD.shape[2])), u_PBLD, self.skip_PD[:, None, None]), second_PBLD
+
+    def _takes_kernels(self, x_PBLD: Tensor) -> bool:
+        return use_kernel(x_PBLD) and takes_matrix(x_PBLD)
+
+    def _by_kernels(self, x_PBLD: Tensor) -> Tensor:
+        """What goes out, with the positions of a channel beside each other, (P, D, B, L): what a convolution reads at once."""
+        from recollect.ops.hyena_triton import mix
+
+        assert self.into.bias is not None
+        assert self.short.bias is not None
+        filter_PDL = self._filter_with_skip(x_PBLD.shape[2])
+        return mix(to_channels(x_PBLD, self.into.weight), self.into.bias, self.short.weight, self.short.bias, filter_PDL)
+
+    def _filter_with_skip(self, length: int) -> Tensor:
+        """k with D as part of lag 0, (P, D, L), by a kernel if the filter network is small enough for it."""
+        from recollect.ops.hyena_filter_triton import MOST_HIDDEN, implicit_filter
+
+        if self.spec.filter_width > MOST_HIDDEN:
+            return self._filter(length) + F.pad(self.skip_PD[..., None], (0, length - 1))
+        linear = [cast(Linear, layer) for layer in (self.filter_into, *self.filter_inner)]
+        layers = [(layer.weight, layer.bias) for layer in linear if layer.bias is not None]
+        envelope_LD = self.get_buffer("envelope_LD")[:length]
+        return implicit_filter(self._lags(length), layers, self.filter_out.weight, self.omega_PF, self.skip_PD, envelope_LD)
+
+    def _out_of_channels(self, y_PDBL: Tensor) -> Tensor:
+        assert self.out.bias is not None
+        return from_channels(y_PDBL, self.out.weight, self.out.bias)
 
     def start(self, batch: int) -> State:
         """The short convolution's last inputs, and all inputs of the long one so far."""

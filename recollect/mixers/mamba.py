@@ -24,7 +24,7 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Kind, Linear, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal, uniform
-from recollect.ops.kernels import use_kernel
+from recollect.ops.kernels import use_kernel, use_numba
 from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import selective_scan
 from recollect.ops.silu_gate import silu_gate
@@ -112,7 +112,15 @@ class Mamba(Mixer):
         return u_PBLE, F.softplus(raw_PBLE), b_PBLN, c_PBLN, gate_PBLE
 
     def _convolved(self, u_PBLE: Tensor) -> Tensor:
-        return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
+        if self.conv is None:
+            return F.silu(u_PBLE)
+        if use_numba(u_PBLE):
+            from recollect.ops import mamba_cpu
+
+            assert self.conv.bias is not None
+            return mamba_cpu.conv_silu(u_PBLE, self.conv.weight, self.conv.bias)
+        convolved_PBLE: Tensor = self.conv(u_PBLE, silu=True)
+        return convolved_PBLE
 
     def _scanned(self, u_PBLE: Tensor, where_BK: Tensor | None = None) -> Tensor:
         """y before the gate; if it is read at some positions only, perhaps not behind the last of them."""
@@ -124,7 +132,12 @@ class Mamba(Mixer):
             steps_B = None if where_BK is None else where_BK.amax(1).int() + 1
             return selected_scan(u_PBLE, *weights, self.a_log_PEN, self.skip_PE, steps_B)
         raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
-        y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), -self.a_log_PEN.exp(), b_PBLN, c_PBLN)
+        a_PEN = -self.a_log_PEN.exp()
+        if use_numba(u_PBLE):
+            from recollect.ops import mamba_cpu
+
+            return mamba_cpu.scan(u_PBLE, raw_PBLE, a_PEN, b_PBLN, c_PBLN, self.skip_PE)
+        y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), a_PEN, b_PBLN, c_PBLN)
         return torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])
 
     def _enter(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -137,8 +150,15 @@ class Mamba(Mixer):
         return self.delta(low), b, c
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
-        out: Tensor = self.out(y if gate is None else silu_gate(y, gate))
+        out: Tensor = self.out(y if gate is None else self._gated(y, gate))
         return out
+
+    def _gated(self, y: Tensor, gate: Tensor) -> Tensor:
+        if use_numba(y, gate):
+            from recollect.ops import mamba_cpu
+
+            return mamba_cpu.silu_gate(y, gate)
+        return silu_gate(y, gate)
 
     def state_size(self) -> int:
         return self.inner * self.spec.state + self.inner * max(0, self.spec.kernel - 1)

@@ -27,11 +27,10 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, normal, zeros
+from recollect.ops.block_heads import block_heads, by_blocks
 from recollect.ops.gated_scores import gated_scores
-from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.kernels import use_kernel
-from recollect.ops.norm import norm
-from recollect.ops.silu_gate import silu_gate
+from recollect.ops.read_out import read_out
 from recollect.spec.mixers.recurrent import MLSTMSpec
 
 EPS, NORM_EPS = 1e-6, 1e-5
@@ -77,27 +76,50 @@ class MLSTM(Mixer):
         asked_PBKD = x_PBLD if where_BK is None else at_positions(x_PBLD, where_BK)
         z_PBKE = self.up.columns(asked_PBKD, self.inner, 2 * self.inner)
         c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
-        q_PBHKD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL = (x.transpose(2, 3) for x in self._heads(c_PBLE, u_PBLE))
-        past_PBHL = F.logsigmoid(f_PBHL).double().cumsum(-1)
-        column_PBHL = i_PBHL.double() - past_PBHL
+        q_PBKHD, k_PBLHD, v_PBLHD, i_PBLH, f_PBLH, c_PBKE = self._heads_at(c_PBLE, u_PBLE, where_BK)
+        past_PBHL = F.logsigmoid(f_PBLH.transpose(2, 3)).double().cumsum(-1)
+        column_PBHL = i_PBLH.transpose(2, 3).double() - past_PBHL
         m_PBHK = (past_PBHL + column_PBHL.cummax(-1).values).clamp(min=0)
         row_PBHK = past_PBHL - m_PBHK
         if where_BK is not None:
             index = where_BK[None, :, None].expand(*m_PBHK.shape[:3], -1)
             m_PBHK, row_PBHK = m_PBHK.gather(3, index), row_PBHK.gather(3, index)
-            q_PBHKD = split_heads(at_positions(merge_heads(q_PBHKD), where_BK), self.spec.heads)
-            c_PBLE = at_positions(c_PBLE, where_BK)
+        q_PBHKD, k_PBHLD, v_PBHLD = (x.transpose(2, 3) for x in (q_PBKHD, k_PBLHD, v_PBLHD))
         sum_PBHKD, total_PBHK = gated_scores(q_PBHKD, k_PBHLD, v_PBHLD, row_PBHK, column_PBHL, None, where_BK)
         divisor_PBHK = _divisor(total_PBHK, m_PBHK.to(total_PBHK.dtype))
-        h_PBHKD = (sum_PBHKD / divisor_PBHK[..., None]).to(v_PBHLD.dtype)
-        return self._finish(h_PBHKD.transpose(2, 3), c_PBLE, z_PBKE)
+        return self._finish(sum_PBHKD.transpose(2, 3), divisor_PBHK.transpose(2, 3), c_PBKE, z_PBKE)
+
+    def _heads_at(self, c_PBLE: Tensor, u_PBLE: Tensor, where_BK: Tensor | None) -> tuple[Tensor, ...]:
+        """What `_heads` gives, q at K positions only, and c at these."""
+        heads = self.spec.heads
+        if not use_kernel(c_PBLE, u_PBLE):
+            q_PBLHD, *others = self._heads(c_PBLE, u_PBLE)
+            if where_BK is None:
+                return q_PBLHD, *others, c_PBLE
+            q_PBKE, c_PBKE = at_positions(q_PBLHD.flatten(3), where_BK), at_positions(c_PBLE, where_BK)
+            return q_PBKE.unflatten(-1, (heads, -1)), *others, c_PBKE
+        assert self.gates.bias is not None
+        # Of W_g and W_q, W_k or W_v only the products are needed: so the gates come of c and u, beside q, k and v.
+        parts_PEG = self.gates.weight.split(self.inner, dim=1)
+        query_PEG, key_PEG, value_PEG = (
+            _composed(weight, part)
+            for weight, part in zip((self.query_PROO, self.key_PROO, self.value_PROO), parts_PEG, strict=True)
+        )
+        q_PBKE, k_PBLE, v_PBLE, gates_PBLG, c_PBKE = block_heads(
+            c_PBLE, u_PBLE, self.query_PROO, self.key_PROO, self.value_PROO,
+            query_PEG + key_PEG, value_PEG, (self.inner // heads) ** -0.5, where_BK,
+        )  # fmt: skip
+        q, k, v = (x.unflatten(-1, (heads, -1)) for x in (q_PBKE, k_PBLE, v_PBLE))
+        return q, k, v, *(gates_PBLG + self.gates.bias[:, None, None]).chunk(2, dim=-1), c_PBKE
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         u_PBLE, z_PBLE = self.up(x_PBLD).chunk(2, dim=-1)
         c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
         q_PBHLD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL = (x.transpose(2, 3) for x in self._heads(c_PBLE, u_PBLE))
         weights_PBHLL = _weights(q_PBHLD @ k_PBHLD.transpose(-1, -2), i_PBHL, f_PBHL)
-        return EffectiveAttention(weights_PBHLL, v_PBHLD, lambda h_PBHLD: self._finish(h_PBHLD.transpose(2, 3), c_PBLE, z_PBLE))
+        return EffectiveAttention(
+            weights_PBHLL, v_PBHLD, lambda h_PBHLD: self._finish(h_PBHLD.transpose(2, 3), None, c_PBLE, z_PBLE)
+        )
 
     def start(self, batch: int) -> State:
         population, heads, channels = self.site.population, self.spec.heads, self.inner // self.spec.heads
@@ -125,35 +147,18 @@ class MLSTM(Mixer):
         read_PBHD = (q_PBHD[..., None, :] @ memory_PBHDD).squeeze(-2)
         h_PBHD = read_PBHD / _divisor((q_PBHD * normaliser_PBHD).sum(-1), m_PBH)[..., None]
         after |= {"memory": memory_PBHDD, "normaliser": normaliser_PBHD, "logarithm": m_PBH}
-        return self._finish(h_PBHD, c_PBE, z_PBE), after
+        return self._finish(h_PBHD, None, c_PBE, z_PBE), after
 
     def _heads(self, c: Tensor, u: Tensor) -> tuple[Tensor, ...]:
         """q, k / sqrt(D), v as (P, B, ..., H, D), and i and f as (P, B, ..., H)."""
-        q, k, v = (_by_blocks(x, weight) for x, weight in ((c, self.query_PROO), (c, self.key_PROO), (u, self.value_PROO)))
-        i, f = self._gates(q, k, v).chunk(2, dim=-1)
+        q, k, v = (by_blocks(x, weight) for x, weight in ((c, self.query_PROO), (c, self.key_PROO), (u, self.value_PROO)))
+        i, f = self.gates(torch.cat((q, k, v), dim=-1)).chunk(2, dim=-1)
         q, k, v = (x.unflatten(-1, (self.spec.heads, -1)) for x in (q, k, v))
         return q, k / math.sqrt(k.shape[-1]), v, i, f
 
-    def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """i and f beside each other."""
-        if not use_kernel(q):
-            return self.gates(torch.cat((q, k, v), dim=-1))
-        # Three products with a part of the weights each: q, k and v need not be copied into one tensor.
-        assert self.gates.bias is not None
-        parts = zip((q, k, v), self.gates.weight.split(self.inner, dim=1), strict=True)
-        products = [torch.bmm(part.flatten(1, -2), weight).float() for part, weight in parts]
-        total_PMO = products[0] + products[1] + products[2] + self.gates.bias[:, None]
-        return total_PMO.view(*q.shape[:-1], -1)
-
-    def _finish(self, h: Tensor, c: Tensor, z: Tensor) -> Tensor:
+    def _finish(self, h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor) -> Tensor:
         """Norm, direct path, gate and projection of what the heads (P, B, ..., H, D) read."""
-        if use_kernel(h):
-            ones_PD = torch.ones(h.shape[0], h.shape[-1], device=h.device)
-            normed = norm(h, ones_PD, None, NORM_EPS, "layer").flatten(-2)
-        else:
-            normed = F.layer_norm(h, h.shape[-1:], eps=NORM_EPS).flatten(-2)
-        members = (slice(None), *[None] * (c.dim() - 2))
-        return self.down(silu_gate(torch.addcmul(normed * self.scale_PE[members], self.skip_PE[members], c), z))
+        return self.down(read_out(h, divisor, c, z, self.scale_PE, self.skip_PE, NORM_EPS))
 
     def state_size(self) -> int:
         heads, conv = self.spec.heads, self.inner * max(0, self.spec.kernel - 1)
@@ -166,15 +171,10 @@ class MLSTM(Mixer):
         return projections + inner * self.spec.kernel + memory
 
 
-def _by_blocks(x: Tensor, weight_PROO: Tensor) -> Tensor:
-    """x (P, B, ..., E) times a block-diagonal matrix per member."""
-    population, blocks, size, _ = weight_PROO.shape
-    if use_kernel(x) and blocks > 1:
-        # Tensor cores make nothing of blocks of four: the zeros around them cost less.
-        dense_PROSO = torch.diag_embed(weight_PROO.permute(0, 2, 3, 1), dim1=1, dim2=3)
-        return torch.bmm(x.flatten(1, -2), dense_PROSO.reshape(population, blocks * size, -1)).view(x.shape)
-    y_PMRO = torch.einsum("pmri,prio->pmro", x.reshape(population, -1, blocks, size), weight_PROO)
-    return y_PMRO.reshape(x.shape)
+def _composed(weight_PROO: Tensor, gate_PEG: Tensor) -> Tensor:
+    """The block-diagonal matrix times the columns of gates: a sum of few terms, and exact under autocast too."""
+    gate_PR1OG = gate_PEG.unflatten(1, weight_PROO.shape[1:3])[:, :, None]
+    return (weight_PROO[..., None] * gate_PR1OG).sum(3).flatten(1, 2)
 
 
 def _weights(scores_PBHLL: Tensor, i_PBHL: Tensor, f_PBHL: Tensor) -> Tensor:

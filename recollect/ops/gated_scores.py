@@ -25,7 +25,7 @@ def gated_scores(
     if use_kernel(q_PBGKD, k_PBGLD, v_PBHLE):
         from recollect.ops import gated_scores_triton
 
-        if gated_scores_triton.fits(q_PBGKD.shape[-1], v_PBHLE.shape[-1]):
+        if gated_scores_triton.fits(q_PBGKD, v_PBHLE):
             return gated_scores_triton.gated_scores(q_PBGKD, k_PBGLD, v_PBHLE, row_PBHK, column_PBHL, skip_PH, where_BK)
     position_L = torch.arange(k_PBGLD.shape[-2], device=k_PBGLD.device)
     distance_BKL = (position_L[None] if where_BK is None else where_BK)[..., None] - position_L

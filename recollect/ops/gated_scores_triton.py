@@ -2,15 +2,22 @@
 
 With s_ij = q_i . k_j, e_ij = exp(row_i + column_j), w = s e + skip 1[i = j], and the gradients dy of y and dtotal of total:
 
-    dw_ij = dy_i . v_j + dtotal_i        ds = dw e        t = dw s e
+    dw_ij = dy_i . v_j + dtotal_i        ds = dw e
     dq_i = sum_j ds_ij k_j      dk_j = sum_i ds_ij q_i      dv_j = sum_i w_ij dy_i
-    drow_i = sum_j t_ij         dcolumn_j = sum_i t_ij      dskip = sum over rows and i of dw_ii
+    drow_i = sum_j ds_ij s_ij = q_i . dq_i      dcolumn_j = k_j . dk_j      dskip = sum over rows and i of dw_ii
 
-One program of the forward and of the first backward kernel has a block of queries and walks over the keys they see; one of the
-second backward kernel has a block of keys and walks over the queries that see them. Queries and keys that heads share are
-summed over by walking over the heads as well. Nothing is kept for the backward but the inputs.
+y, dq, dk and dv are made alike, by one kernel: a product of two tensors gives a square of w or of ds, and its product with a
+third is added up. A program has a block of queries and walks over the keys they see or, for dk and dv, a block of keys and
+walks over the queries that see them; its square is then transposed. Nothing is kept for the backward but the inputs.
 
-Shapes as in `gated_scores.py`; in a kernel Q queries and T keys of a block.
+    made    square    of        meets    summed over
+    y       w         q, k      v        keys                                   and total
+    dv      w         k, q      dy       queries
+    dq      ds        dy, v     k        keys, and heads if they share q        and drow of each head
+    dk      ds        v, dy     q        queries, and heads if they share k     and of each head dcolumn and a share of dskip
+
+Shapes as in `gated_scores.py`; in the kernel R rows and C columns of a square, PRODUCT channels that it is a sum over, MADE
+channels of what is made.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -24,11 +31,13 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 64  # positions: a square of scores is 32 floats per thread of four warps
-WIDEST = 128  # channels that a program holds beside them
+WIDEST = 256  # channels of what a program adds up beside them: 128 floats per thread
+WIDEST_EXACT = 128  # for products as exact as float32: three of them, of operands that are split in two in shared memory
 
 
-def fits(key_width: int, value_width: int) -> bool:
-    return max(key_width, value_width) <= WIDEST
+def fits(q: Tensor, v: Tensor) -> bool:
+    exact = torch.float32 in (q.dtype, v.dtype) and _precision() != "tf32"
+    return max(q.shape[-1], v.shape[-1]) <= (WIDEST_EXACT if exact else WIDEST)
 
 
 def gated_scores(
@@ -50,10 +59,8 @@ class _GatedScores(torch.autograd.Function):
         where = None if where is None else where.contiguous()
         y = v.new_empty(population, batch, queries, heads, values).transpose(2, 3)
         total = torch.empty(population, batch, heads, queries, dtype=torch.float32, device=v.device)
-        plan = _plan(q, k, v, where)
-        _forward[(population * batch * heads * plan["query_blocks"],)](
-            *_strided(q, k, v, y), row, column, skip, where, total, *plan["sizes"], **plan["blocks"]
-        )
+        gates = (row, column, skip, where, None)
+        _launch((q, k, v), y, None, gates, total, None, keys=False, gradients=False)
         ctx.save_for_backward(q, k, v, row, column, skip, where)
         return y, total
 
@@ -61,21 +68,51 @@ class _GatedScores(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, row, column, skip, where = ctx.saved_tensors
         dy, dtotal = _dense(grads[0]), grads[1].contiguous()
-        population, batch, heads = v.shape[:3]
-        plan = _plan(q, k, v, where)
         dq, dk, dv = (_heads_last(x) for x in (q, k, v))
         drow, dcolumn = torch.empty_like(row), torch.empty_like(column)
-        groups = population * batch * q.shape[2]
-        gates = (row, column, skip, where, dtotal)
-        _query_backward[(groups * plan["query_blocks"],)](
-            *_strided(q, k, v, dy, dq), *gates, drow, *plan["sizes"], **plan["blocks"]
-        )
         # Of each block of keys: what its diagonal adds to the gradient of the direct path.
-        diagonal = None if skip is None else torch.empty(population, batch, heads, plan["key_blocks"], device=v.device)
-        _key_backward[(groups * plan["key_blocks"],)](
-            *_strided(q, k, v, dy, dk, dv), *gates, dcolumn, diagonal, *plan["sizes"], **plan["blocks"]
-        )
+        blocks = triton.cdiv(v.shape[3], _block(v.shape[3]))
+        diagonal = None if skip is None else torch.empty(*v.shape[:3], blocks, dtype=torch.float32, device=v.device)
+        gates = (row, column, skip, where, dtotal)
+        _launch((k, q, dy), dv, None, gates, None, None, keys=True, gradients=False)
+        _launch((dy, v, k), dq, q, gates, drow, None, keys=False, gradients=True)
+        _launch((v, dy, q), dk, k, gates, dcolumn, diagonal, keys=True, gradients=True)
         return dq, dk, dv, drow, dcolumn, None if diagonal is None else diagonal.sum((1, 3)), None
+
+
+def _launch(
+    read: tuple[Tensor, Tensor, Tensor], made: Tensor, own: Tensor | None,
+    gates: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
+    sums: Tensor | None, diagonal: Tensor | None, *, keys: bool, gradients: bool,
+) -> None:  # fmt: skip
+    """`made` from the three tensors `read`; `own` is what it is the gradient of, where a gate's gradient needs that."""
+    row, column, _, where, _ = gates
+    population, batch, heads, queries = row.shape
+    length = column.shape[3]
+    outer, inner = (length, queries) if keys else (queries, length)
+    groups = made.shape[2] if gradients else read[0].shape[2]
+    summed = gradients and groups < heads
+    block, across = _block(outer), _block(inner)
+    product_width, made_width = read[0].shape[4], made.shape[4]
+    # Bytes that a position brings along. Up to 512 two programs fit on a multiprocessor although the next step of a walk is
+    # loaded during this one; beyond 1024 (float32) four warps would not have the registers to load a block.
+    carried = (product_width + made_width) * made.element_size()
+    _walk[(population * batch * (groups if summed else heads) * triton.cdiv(outer, block),)](
+        *_strided(*read, made, made if own is None else own), *gates, sums, diagonal,
+        batch, heads, queries, length, product_width, made_width,
+        KEYS=keys, GRADIENTS=gradients, SHARED=groups < heads, EVERYWHERE=where is None, R=block, C=across,
+        PRODUCT=max(16, triton.next_power_of_2(product_width)), MADE=max(16, triton.next_power_of_2(made_width)),
+        PRECISION=_precision(),
+        num_warps=4 if carried <= 1024 else 8, num_stages=2 if carried <= 512 and inner > across else 1,
+    )  # fmt: skip
+
+
+def _precision() -> str:
+    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def _block(positions: int) -> int:
+    return min(BLOCK, max(16, triton.next_power_of_2(positions)))
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -96,39 +133,9 @@ def _strided(*tensors: Tensor) -> list[Any]:
     return arguments
 
 
-def _plan(q: Tensor, k: Tensor, v: Tensor, where: Tensor | None) -> dict[str, Any]:
-    _, batch, groups, queries, keys_width = q.shape
-    heads, length, values_width = v.shape[2:]
-    query_block = min(BLOCK, max(16, triton.next_power_of_2(queries)))
-    key_block = min(BLOCK, max(16, triton.next_power_of_2(length)))
-    return {
-        "query_blocks": triton.cdiv(queries, query_block),
-        "key_blocks": triton.cdiv(length, key_block),
-        "sizes": (batch, heads, queries, length, keys_width, values_width),
-        "blocks": {
-            "SHARED": groups == 1 and heads > 1,
-            "EVERYWHERE": where is None,
-            "Q": query_block,
-            "T": key_block,
-            "D": max(16, triton.next_power_of_2(keys_width)),
-            "E": max(16, triton.next_power_of_2(values_width)),
-            "PRECISION": "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
-            "num_warps": 4,
-        },
-    }
-
-
-@triton.jit
-def _load(
-    pointer, p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
-    """Positions from `first` on of one sequence and head; zeros beyond the end."""
-    place, valid = _tile(p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width, ROWS, COLUMNS)
-    return tl.load(pointer + place, mask=valid, other=0.0)
-
-
 @triton.jit
 def _tile(p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Positions from `first` on of one sequence and head, and which of them there are."""
     position = first + tl.arange(0, ROWS)
     channel = tl.arange(0, COLUMNS)
     place = p * p_stride + b * b_stride + h * h_stride + position[:, None] * l_stride + channel[None, :]
@@ -136,142 +143,99 @@ def _tile(p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width,
 
 
 @triton.jit
-def _places(where_ptr, b, first, queries, EVERYWHERE: tl.constexpr, Q: tl.constexpr):
-    """At which position each query stands; one beyond the last stands before everything and sees nothing."""
-    query = first + tl.arange(0, Q)
-    if EVERYWHERE:
-        places = tl.where(query < queries, query, -1)
+def _load(
+    pointer, p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    place, valid = _tile(p_stride, b_stride, h_stride, l_stride, p, b, h, first, length, width, ROWS, COLUMNS)
+    return tl.load(pointer + place, mask=valid, other=0.0)
+
+
+@triton.jit
+def _side(gate_ptr, where_ptr, sequence, b, first, length, PLACED: tl.constexpr, SIZE: tl.constexpr):
+    """A gate of each position, as the sum of two numbers in float32, and where the position is; one beyond the end is at -1.
+
+    Sums of two such pairs are as exact as float32 can say, and need no square of numbers in float64.
+    """
+    number = first + tl.arange(0, SIZE)
+    gate = tl.load(gate_ptr + sequence * length + number, mask=number < length, other=0.0)
+    high = gate.to(tl.float32)
+    if PLACED:
+        place = tl.load(where_ptr + b * length + number, mask=number < length, other=-1).to(tl.int32)
     else:
-        places = tl.load(where_ptr + b * queries + query, mask=query < queries, other=-1).to(tl.int32)
-    return places
+        place = tl.where(number < length, number, -1)
+    return high, (gate - high.to(tl.float64)).to(tl.float32), place
 
 
 @triton.jit
-def _gates(row_ptr, column_ptr, sequence, first_query, first_key, queries, length, places, Q: tl.constexpr, T: tl.constexpr):
-    """e_ij of a block, zero where the query does not see the key."""
-    query, key = first_query + tl.arange(0, Q), first_key + tl.arange(0, T)
-    row = tl.load(row_ptr + sequence * queries + query, mask=query < queries, other=0.0)
-    column = tl.load(column_ptr + sequence * length + key, mask=key < length, other=0.0)
-    log = (row[:, None] + column[None, :]).to(tl.float32)
-    seen = (places[:, None] >= key[None, :]) & (key < length)[None, :]
-    return tl.exp(tl.where(seen, log, float("-inf")))
-
-
-@triton.jit
-def _forward(
-    q_ptr, q_p, q_b, q_h, q_l, k_ptr, k_p, k_b, k_h, k_l, v_ptr, v_p, v_b, v_h, v_l, y_ptr, y_p, y_b, y_h, y_l,
-    row_ptr, column_ptr, skip_ptr, where_ptr, total_ptr, batch, heads, queries, length, key_width, value_width,
-    SHARED: tl.constexpr, EVERYWHERE: tl.constexpr, Q: tl.constexpr, T: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    PRECISION: tl.constexpr,
+def _walk(
+    a_ptr, a_p, a_b, a_h, a_l, b_ptr, b_p, b_b, b_h, b_l, c_ptr, c_p, c_b, c_h, c_l,
+    made_ptr, made_p, made_b, made_h, made_l, own_ptr, own_p, own_b, own_h, own_l,
+    row_ptr, column_ptr, skip_ptr, where_ptr, dtotal_ptr, sums_ptr, diagonal_ptr,
+    batch, heads, queries, length, product_width, made_width,
+    KEYS: tl.constexpr, GRADIENTS: tl.constexpr, SHARED: tl.constexpr, EVERYWHERE: tl.constexpr,
+    R: tl.constexpr, C: tl.constexpr, PRODUCT: tl.constexpr, MADE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    blocks = tl.cdiv(queries, Q)
-    sequence = (tl.program_id(0) // blocks).to(tl.int64)
-    first = (tl.program_id(0) % blocks) * Q
-    h, b, p = sequence % heads, sequence // heads % batch, sequence // heads // batch
-    group = h * 0 if SHARED else h
-    places = _places(where_ptr, b, first, queries, EVERYWHERE, Q)
-    q = _load(q_ptr, q_p, q_b, q_h, q_l, p, b, group, first, queries, key_width, Q, D)
-    y = tl.zeros([Q, E], dtype=tl.float32)
-    total = tl.zeros([Q], dtype=tl.float32)
-    last = tl.minimum(first + Q, length) if EVERYWHERE else length
-    for start in range(0, last, T):
-        k = _load(k_ptr, k_p, k_b, k_h, k_l, p, b, group, start, length, key_width, T, D)
-        v = _load(v_ptr, v_p, v_b, v_h, v_l, p, b, h, start, length, value_width, T, E)
-        e = _gates(row_ptr, column_ptr, sequence, first, start, queries, length, places, Q, T)
-        w = tl.dot(q, tl.trans(k), input_precision=PRECISION) * e
-        if skip_ptr is not None:
-            own = places[:, None] == (start + tl.arange(0, T))[None, :]
-            w += tl.where(own, tl.load(skip_ptr + p * heads + h), 0.0)
-        total += tl.sum(w, 1)
-        y += tl.dot(w.to(v.dtype), v, input_precision=PRECISION)
-    place, valid = _tile(y_p, y_b, y_h, y_l, p, b, h, first, queries, value_width, Q, E)
-    tl.store(y_ptr + place, y.to(y_ptr.dtype.element_ty), mask=valid)
-    query = first + tl.arange(0, Q)
-    tl.store(total_ptr + sequence * queries + query, total, mask=query < queries)
-
-
-@triton.jit
-def _query_backward(
-    q_ptr, q_p, q_b, q_h, q_l, k_ptr, k_p, k_b, k_h, k_l, v_ptr, v_p, v_b, v_h, v_l, g_ptr, g_p, g_b, g_h, g_l,
-    dq_ptr, dq_p, dq_b, dq_h, dq_l, row_ptr, column_ptr, skip_ptr, where_ptr, dtotal_ptr, drow_ptr,
-    batch, heads, queries, length, key_width, value_width,
-    SHARED: tl.constexpr, EVERYWHERE: tl.constexpr, Q: tl.constexpr, T: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    blocks = tl.cdiv(queries, Q)
-    groups = 1 if SHARED else heads
-    program = (tl.program_id(0) // blocks).to(tl.int64)
-    first = (tl.program_id(0) % blocks) * Q
-    group, b, p = program % groups, program // groups % batch, program // groups // batch
-    places = _places(where_ptr, b, first, queries, EVERYWHERE, Q)
-    query = first + tl.arange(0, Q)
-    q = _load(q_ptr, q_p, q_b, q_h, q_l, p, b, group, first, queries, key_width, Q, D)
-    dq = tl.zeros([Q, D], dtype=tl.float32)
-    last = tl.minimum(first + Q, length) if EVERYWHERE else length
-    for h in range(group, heads if SHARED else group + 1):
-        sequence = (p * batch + b) * heads + h
-        g = _load(g_ptr, g_p, g_b, g_h, g_l, p, b, h, first, queries, value_width, Q, E).to(q.dtype)
-        dtotal = tl.load(dtotal_ptr + sequence * queries + query, mask=query < queries, other=0.0)
-        drow = tl.zeros([Q], dtype=tl.float32)
-        for start in range(0, last, T):
-            k = _load(k_ptr, k_p, k_b, k_h, k_l, p, b, group, start, length, key_width, T, D)
-            v = _load(v_ptr, v_p, v_b, v_h, v_l, p, b, h, start, length, value_width, T, E)
-            e = _gates(row_ptr, column_ptr, sequence, first, start, queries, length, places, Q, T)
-            ds = (tl.dot(g, tl.trans(v).to(q.dtype), input_precision=PRECISION) + dtotal[:, None]) * e
-            drow += tl.sum(ds * tl.dot(q, tl.trans(k), input_precision=PRECISION), 1)
-            dq += tl.dot(ds.to(k.dtype), k, input_precision=PRECISION)
-        tl.store(drow_ptr + sequence * queries + query, drow.to(tl.float64), mask=query < queries)
-    place, valid = _tile(dq_p, dq_b, dq_h, dq_l, p, b, group, first, queries, key_width, Q, D)
-    tl.store(dq_ptr + place, dq.to(dq_ptr.dtype.element_ty), mask=valid)
-
-
-@triton.jit
-def _key_backward(
-    q_ptr, q_p, q_b, q_h, q_l, k_ptr, k_p, k_b, k_h, k_l, v_ptr, v_p, v_b, v_h, v_l, g_ptr, g_p, g_b, g_h, g_l,
-    dk_ptr, dk_p, dk_b, dk_h, dk_l, dv_ptr, dv_p, dv_b, dv_h, dv_l,
-    row_ptr, column_ptr, skip_ptr, where_ptr, dtotal_ptr, dcolumn_ptr, diagonal_ptr,
-    batch, heads, queries, length, key_width, value_width,
-    SHARED: tl.constexpr, EVERYWHERE: tl.constexpr, Q: tl.constexpr, T: tl.constexpr, D: tl.constexpr, E: tl.constexpr,
-    PRECISION: tl.constexpr,
-):  # fmt: skip
-    blocks = tl.cdiv(length, T)
-    groups = 1 if SHARED else heads
+    """made = sum over columns of (w or ds) c, where the square comes from a b^T; its rows are keys, or queries."""
+    SUMMED: tl.constexpr = GRADIENTS and SHARED
+    outer, inner = (length, queries) if KEYS else (queries, length)
+    blocks = tl.cdiv(outer, R)
     program = (tl.program_id(0) // blocks).to(tl.int64)
     block = tl.program_id(0) % blocks
-    start = block * T
-    group, b, p = program % groups, program // groups % batch, program // groups // batch
-    key = start + tl.arange(0, T)
-    k = _load(k_ptr, k_p, k_b, k_h, k_l, p, b, group, start, length, key_width, T, D)
-    dk = tl.zeros([T, D], dtype=tl.float32)
-    for h in range(group, heads if SHARED else group + 1):
+    first = block * R
+    programs = 1 if SUMMED else heads
+    own_head, b, p = program % programs, program // programs % batch, program // programs // batch
+    made = tl.zeros([R, MADE], dtype=tl.float32)
+    # Each at its own place, queries see no later key, and keys are seen by no earlier query.
+    start = first // C * C if KEYS and EVERYWHERE else 0
+    end = tl.minimum(first + R, inner) if EVERYWHERE and not KEYS else inner
+    for number in range(heads if SUMMED else 1):
+        h = number if SUMMED else own_head
+        group = 0 if SHARED else h
         sequence = (p * batch + b) * heads + h
-        v = _load(v_ptr, v_p, v_b, v_h, v_l, p, b, h, start, length, value_width, T, E)
-        dv = tl.zeros([T, E], dtype=tl.float32)
-        dcolumn = tl.zeros([T], dtype=tl.float32)
-        own_sum = tl.zeros([T], dtype=tl.float32)
-        # Queries before this block see nothing of it, if each stands at its own place.
-        for first in range(start // Q * Q if EVERYWHERE else 0, queries, Q):
-            places = _places(where_ptr, b, first, queries, EVERYWHERE, Q)
-            query = first + tl.arange(0, Q)
-            q = _load(q_ptr, q_p, q_b, q_h, q_l, p, b, group, first, queries, key_width, Q, D)
-            g = _load(g_ptr, g_p, g_b, g_h, g_l, p, b, h, first, queries, value_width, Q, E).to(q.dtype)
-            dtotal = tl.load(dtotal_ptr + sequence * queries + query, mask=query < queries, other=0.0)
-            e = _gates(row_ptr, column_ptr, sequence, first, start, queries, length, places, Q, T)
-            s = tl.dot(q, tl.trans(k), input_precision=PRECISION)
-            w = s * e
-            dw = tl.dot(g, tl.trans(v).to(q.dtype), input_precision=PRECISION) + dtotal[:, None]
-            if skip_ptr is not None:
-                own = places[:, None] == key[None, :]
-                own_sum += tl.sum(tl.where(own, dw, 0.0), 0)
-                w += tl.where(own, tl.load(skip_ptr + p * heads + h), 0.0)
-            dv += tl.dot(tl.trans(w.to(q.dtype)), g, input_precision=PRECISION)
-            ds = dw * e
-            dcolumn += tl.sum(ds * s, 0)
-            dk += tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision=PRECISION)
-        tl.store(dcolumn_ptr + sequence * length + key, dcolumn.to(tl.float64), mask=key < length)
+        # w comes of queries and keys, which heads may share, and meets values; with ds it is the other way round.
+        h_product, h_made = (h, group) if GRADIENTS else (group, h)
+        gate_ptr, other_ptr = (column_ptr, row_ptr) if KEYS else (row_ptr, column_ptr)
+        high_R, low_R, place_R = _side(gate_ptr, where_ptr, sequence, b, first, outer, not KEYS and not EVERYWHERE, R)
+        a = _load(a_ptr, a_p, a_b, a_h, a_l, p, b, h_product, first, outer, product_width, R, PRODUCT)
+        of_head = tl.zeros([R, MADE], dtype=tl.float32)
+        total_R = tl.zeros([R], dtype=tl.float32)
+        for second in range(start, end, C):
+            b_tile = _load(b_ptr, b_p, b_b, b_h, b_l, p, b, h_product, second, inner, product_width, C, PRODUCT)
+            c_tile = _load(c_ptr, c_p, c_b, c_h, c_l, p, b, h_made, second, inner, made_width, C, MADE)
+            high_C, low_C, place_C = _side(other_ptr, where_ptr, sequence, b, second, inner, KEYS and not EVERYWHERE, C)
+            log = (high_R[:, None] + high_C[None, :]) + (low_R[:, None] + low_C[None, :])
+            if KEYS:
+                seen = (place_R[:, None] <= place_C[None, :]) & (place_R >= 0)[:, None]
+            else:
+                seen = (place_C[None, :] <= place_R[:, None]) & (place_C >= 0)[None, :]
+            e = tl.exp(tl.where(seen, log, float("-inf")))
+            square = tl.dot(a, tl.trans(b_tile.to(a.dtype)), input_precision=PRECISION)
+            same = place_R[:, None] == place_C[None, :]
+            if GRADIENTS:
+                if KEYS:
+                    query = second + tl.arange(0, C)
+                    square += tl.load(dtotal_ptr + sequence * queries + query, mask=query < queries, other=0.0)[None, :]
+                else:
+                    query = first + tl.arange(0, R)
+                    square += tl.load(dtotal_ptr + sequence * queries + query, mask=query < queries, other=0.0)[:, None]
+                if diagonal_ptr is not None:
+                    total_R += tl.sum(tl.where(same & seen, square, 0.0), 1)
+                square *= e
+            else:
+                square *= e
+                if skip_ptr is not None:
+                    square += tl.where(same & seen, tl.load(skip_ptr + p * heads + h), 0.0)
+                if sums_ptr is not None:
+                    total_R += tl.sum(square, 1)
+            of_head += tl.dot(square.to(c_tile.dtype), c_tile, input_precision=PRECISION)
         if diagonal_ptr is not None:
-            tl.store(diagonal_ptr + sequence * blocks + block, tl.sum(own_sum, 0))
-        place, valid = _tile(dv_p, dv_b, dv_h, dv_l, p, b, h, start, length, value_width, T, E)
-        tl.store(dv_ptr + place, dv.to(dv_ptr.dtype.element_ty), mask=valid)
-    place, valid = _tile(dk_p, dk_b, dk_h, dk_l, p, b, group, start, length, key_width, T, D)
-    tl.store(dk_ptr + place, dk.to(dk_ptr.dtype.element_ty), mask=valid)
+            tl.store(diagonal_ptr + sequence * blocks + block, tl.sum(total_R, 0))
+        if GRADIENTS:
+            own = _load(own_ptr, own_p, own_b, own_h, own_l, p, b, group, first, outer, made_width, R, MADE)
+            total_R = tl.sum(own * of_head, 1)
+        if sums_ptr is not None:
+            outer_R = first + tl.arange(0, R)
+            tl.store(sums_ptr + sequence * outer + outer_R, total_R.to(sums_ptr.dtype.element_ty), mask=outer_R < outer)
+        made += of_head
+    place, valid = _tile(made_p, made_b, made_h, made_l, p, b, 0 if SUMMED else own_head, first, outer, made_width, R, MADE)
+    tl.store(made_ptr + place, made.to(made_ptr.dtype.element_ty), mask=valid)

@@ -12,9 +12,11 @@ pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, G, H, L, D, E, queries asked for (0: all). Lengths around a block of 64, shared keys, odd widths.
 CASES = [(1, 1, 1, 1, 1, 1, 1, 0), (2, 1, 2, 2, 17, 8, 5, 0), (1, 2, 1, 3, 33, 4, 16, 0), (1, 1, 1, 1, 70, 16, 7, 0)]
 CASES += [(2, 2, 1, 2, 20, 3, 4, 3), (1, 1, 2, 2, 70, 5, 17, 20), (1, 1, 1, 2, 65, 4, 4, 65)]
-CASES += (
-    [(4, 32, 1, 2, 64, 128, 64, 0), (2, 16, 1, 4, 256, 128, 64, 16), (2, 8, 1, 1, 200, 100, 128, 0)] if DEVICE == "cuda" else []
-)
+CASES += [(1, 1, 1, 1, 3, 256, 256, 0), (1, 1, 1, 1, 5, 130, 256, 2)]
+if DEVICE == "cuda":
+    CASES += [(4, 32, 1, 2, 64, 128, 64, 0), (2, 16, 1, 4, 256, 128, 64, 16), (2, 8, 1, 1, 200, 100, 128, 0)]
+
+WIDE = [(2, 8, 1, 1, 256, 256, 256, 0), (2, 8, 1, 1, 256, 256, 256, 16), (1, 4, 2, 2, 64, 128, 256, 0)]  # not in exact float32
 
 
 def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:
@@ -52,6 +54,16 @@ def test_it_is_the_plain_form(case):
     tensors, where = made(case)
     wanted = outcome(plain.gated_scores, tensors, where, torch.float64)
     assert_close(outcome(kernels.gated_scores, tensors, where), wanted, 5e-6)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter multiplies the bits of bf16 as if they were whole numbers")
+@pytest.mark.parametrize("case", CASES[1:] + WIDE, ids=str)
+def test_in_bfloat16(case):
+    """q, k and v as they are after rounding; what is computed with them is rounded in between."""
+    tensors, where = made(case)
+    tensors[:3] = [x.bfloat16() for x in tensors[:3]]
+    wanted = outcome(plain.gated_scores, tensors, where, torch.float64)
+    assert_close(outcome(kernels.gated_scores, tensors, where), wanted, 2e-2)
 
 
 @pytest.mark.parametrize("case", CASES[1:3], ids=str)

@@ -53,7 +53,8 @@ def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) ->
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_is_the_plain_form(case):
     tensors = made(case)
-    assert_close(outcome(kernels.mix, tensors), outcome(plain, tensors, torch.float64), 5e-6)
+    # A GPU adds up the terms of a filter's gradient, up to 160,000 of them, one after the other.
+    assert_close(outcome(kernels.mix, tensors), outcome(plain, tensors, torch.float64), 5e-6 if DEVICE == "cpu" else 3e-5)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter multiplies the bits of bf16 as if they were whole numbers")

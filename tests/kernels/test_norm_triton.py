@@ -53,7 +53,9 @@ def assert_as_in_double(kind: str, inputs: list[Tensor], affine: list[Tensor], f
     assert [tensor.dtype for tensor in found] == dtypes
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.shape == theirs.shape
-        bound = TOLERANCE[mine.dtype] * theirs.abs().max().clamp(min=1).item()
+        # Of one channel alone nothing is left but rounding, which its norm amplifies.
+        least = EPS**-0.5 if inputs[0].shape[-1] == 1 else 1.0
+        bound = TOLERANCE[mine.dtype] * theirs.abs().max().clamp(min=least).item()
         assert (mine.double() - theirs).abs().max().item() <= bound
 
 
