@@ -21,6 +21,7 @@ from recollect.graph import WARM_CALLS
 from recollect.mixers.foreign import FOREIGN
 from recollect.model import Model
 from recollect.nn import initialise
+from recollect.ops.heap import give_back_once
 from recollect.population import ROW_MULTIPLE, Population
 from recollect.spec import RunSpec
 from recollect.spec.mixers.fla import FlaSpec
@@ -146,6 +147,7 @@ def free_memory(device: torch.device) -> int:
     """Bytes that could be used now."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
+    give_back_once()  # what an earlier population left is ours to use, but the system counts it as taken
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():

@@ -22,6 +22,7 @@ from recollect.mixers.foreign import ModuleStack
 from recollect.model import Model
 from recollect.nn import Kind, initialise, parameter_kinds
 from recollect.ops.adamw import adamw_
+from recollect.ops.heap import keep_freed_memory
 from recollect.rows import Evaluation
 from recollect.spec import RunSpec, TrainSpec
 from recollect.tasks.base import IGNORE, Batch, Task
@@ -78,6 +79,8 @@ class Population:
     def __init__(self, members: Sequence[RunSpec], task: Task, device: torch.device):
         if len({run.shape_id for run in members}) != 1:
             raise ValueError("the members of a population must have one shape")
+        if device.type == "cpu":
+            keep_freed_memory()
         self.task, self.device = task, device
         self.step = 0
         self._steps_since_evaluation = 0

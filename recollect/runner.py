@@ -21,6 +21,7 @@ from recollect.early import EarlyDecisions
 from recollect.errors import RecollectError, ResourceError, Stopped
 from recollect.keep import Keeper, Policy
 from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
+from recollect.ops.heap import give_back_freed_memory
 from recollect.ownership import this_process
 from recollect.population import Population, PopulationState
 from recollect.rows import FINISHED, Evaluation
@@ -188,6 +189,8 @@ class Worker:
         """Out of memory: half the company next time; a run that does not fit alone has failed."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+        else:
+            give_back_freed_memory()
         if len(pack) == 1:
             self._finish_failed(pack, claims, "oom: one run alone does not fit into memory; use a smaller batch or width")
             return

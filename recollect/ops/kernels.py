@@ -1,4 +1,5 @@
-"""When a Triton kernel stands in for the plain operation beside it: on a GPU, where Triton is installed, unless switched off.
+"""When a kernel stands in for the plain operation beside it, unless switched off: on a GPU one of Triton's, on a CPU a function
+that numba compiles; each where its compiler is installed.
 
 RECOLLECT_KERNELS=off takes the plain operations everywhere, to compare with.
 """
@@ -17,6 +18,22 @@ def use_kernel(*tensors: Tensor) -> bool:
     return suited and installed() and os.environ.get("RECOLLECT_KERNELS") != "off"
 
 
+def use_numba(*tensors: Tensor) -> bool:
+    """Whether an operation on these tensors should run as a function compiled for this CPU; those are written for float32."""
+    suited = all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
+    return suited and numba_works() and os.environ.get("RECOLLECT_KERNELS") != "off"
+
+
 @cache
 def installed() -> bool:
     return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def numba_works() -> bool:
+    """Not on a Python or with a NumPy that is newer than it knows."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
