@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.selective_scan_triton import LOG2E, base_two, run_backward, run_forward
+from recollect.ops.selective_scan_triton import LOG2E, all_steps, base_two, run_backward, run_forward
 
 STEP_ELEMENTS = 2048  # of a program of the step sizes: 4 warps, 16 per thread
 
@@ -34,6 +34,7 @@ def selected_scan(
     With `steps` (int32) y is undefined behind so many steps of each row, and must not be read there.
     """
     tensors = (u_PBLE, select_PEO, raise_PRE, bias_PE, a_log_PEN, skip_PE)
+    steps_B = all_steps(u_PBLE) if steps_B is None else steps_B
     return _Selected.apply(*tensors, steps_B, torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 
 
@@ -61,7 +62,7 @@ class _Selected(torch.autograd.Function):
         a = -a_log.exp()
         a_PNE = base_two(a)
         b, c = _states(product_PBLO, a_log.shape[2])
-        y_PBLE, borders = run_forward(u, delta_PBLE, a_PNE, b, c, skip.contiguous(), keep, steps)
+        y_PBLE, borders = run_forward(u, delta_PBLE, a_PNE, b, c, skip.contiguous(), steps, keep)
         ctx.joined = joined
         ctx.save_for_backward(u, select, up, product_PBLO, delta_PBLE, a, a_PNE, skip, borders, steps)
         return y_PBLE
@@ -74,7 +75,7 @@ class _Selected(torch.autograd.Function):
         draw = dproduct[..., :channels] if joined else torch.empty_like(u)
         b, c, db, dc = (*_states(product, a.shape[2]), *_states(dproduct, a.shape[2]))
         du, da_PEN, dskip = run_backward(
-            grads[0].to(u.dtype), u, delta, a_PNE, b, c, skip, borders, draw, db, dc, softplus=True, steps_B=steps
+            grads[0].to(u.dtype), u, delta, a_PNE, b, c, skip, steps, borders, draw, db, dc, softplus=True
         )
         dbias = draw.sum((1, 2), dtype=torch.float32)
         if joined:

@@ -20,8 +20,8 @@ of a chunk again, keeps them in registers, and goes back through them. Inputs of
 since a load cannot be moved up across a store. Sums over channels beyond a block and over rows beyond a program are written as
 partial sums; a second kernel adds them in an order that does not depend on P.
 
-In the last layer of a model nobody reads y behind the last labelled position of a row. Given that number of steps (`steps_B`),
-the walks leave out the chunks behind it: y is not written there, and gradients are zero.
+In the last layer of a model nobody reads y behind the last labelled position of a row. Of each row the walks take as many steps
+as they are told (`steps_B`) and leave out the chunks behind them: y is not written there, and gradients are zero.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -60,15 +60,16 @@ class _Scan(torch.autograd.Function):
         # A copy of B and C is small beside u, and its rows are aligned.
         u, delta, b, c = (x.contiguous() for x in (u, delta, b, c))
         a_PNE = base_two(a)
-        y, borders = run_forward(u, delta, a_PNE, b, c, None, keep)
-        ctx.save_for_backward(u, delta, a_PNE, b, c, borders)
+        steps = all_steps(u)
+        y, borders = run_forward(u, delta, a_PNE, b, c, None, steps, keep)
+        ctx.save_for_backward(u, delta, a_PNE, b, c, steps, borders)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        u, delta, a_PNE, b, c, borders = ctx.saved_tensors
+        u, delta, a_PNE, b, c, steps, borders = ctx.saved_tensors
         ddelta, db, dc = (torch.empty_like(x) for x in (delta, b, c))
-        du, da_PEN, _ = run_backward(grads[0], u, delta, a_PNE, b, c, None, borders, ddelta, db, dc, softplus=False)
+        du, da_PEN, _ = run_backward(grads[0], u, delta, a_PNE, b, c, None, steps, borders, ddelta, db, dc, softplus=False)
         return du, ddelta, da_PEN, db, dc, None
 
 
@@ -77,15 +78,13 @@ def base_two(a_PEN: Tensor) -> Tensor:
     return (a_PEN.float() * LOG2E.value).transpose(1, 2).contiguous()
 
 
+def all_steps(u_PBLE: Tensor) -> Tensor:
+    """For a sequence that is read everywhere. (A kernel that knew so would have to be compiled beside the other one.)"""
+    return torch.full((u_PBLE.shape[1],), u_PBLE.shape[2], dtype=torch.int32, device=u_PBLE.device)
+
+
 def run_forward(
-    u: Tensor,
-    delta: Tensor,
-    a_PNE: Tensor,
-    b: Tensor,
-    c: Tensor,
-    skip: Tensor | None,
-    keep: bool,
-    steps_B: Tensor | None = None,
+    u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, steps_B: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor]:
     """y_PBLE and the states at the borders of chunks, for the backward if it is to be `keep`t. u and delta are contiguous.
 
@@ -98,17 +97,16 @@ def run_forward(
     borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0  # an evaluation keeps none
     borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
     grid = (population * batch * triton.cdiv(channels, sizes["C"]),)
-    inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip, a_PNE if steps_B is None else steps_B)
+    inputs = (u, delta, a_PNE, b, c, a_PNE if skip is None else skip, steps_B)
     flags = {"BC_ROW": b.stride(2), "SKIP": skip is not None, "KEEP": keep, "GROUP": min(FORWARD_GROUP, sizes["K"])}
-    flags["SHORT"] = steps_B is not None
     if u.numel():
         _forward_kernel[grid](*inputs, y_PBLE, borders_PBKNE, batch, length, **sizes, **flags, num_warps=1)
     return y_PBLE, borders_PBKNE
 
 
 def run_backward(
-    dy: Tensor, u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, borders: Tensor,
-    ddelta: Tensor, db: Tensor, dc: Tensor, *, softplus: bool, steps_B: Tensor | None = None,
+    dy: Tensor, u: Tensor, delta: Tensor, a_PNE: Tensor, b: Tensor, c: Tensor, skip: Tensor | None, steps_B: Tensor,
+    borders: Tensor, ddelta: Tensor, db: Tensor, dc: Tensor, *, softplus: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
     """Fills ddelta, db and dc, which may be views into larger tensors; returns du_PBLE, da_PEN and dskip_PE.
 
@@ -122,10 +120,9 @@ def run_backward(
     db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
     da_GPNE = u.new_empty(row_blocks, *a_PNE.shape, dtype=torch.float32)
     dskip_GPE = da_GPNE if skip is None else u.new_empty(row_blocks, population, channels, dtype=torch.float32)
-    inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, a_PNE if steps_B is None else steps_B, borders)
+    inputs = (dy, u, delta, a_PNE, b, c, a_PNE if skip is None else skip, steps_B, borders)
     outputs = (du_PBLE, ddelta, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
     flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
-    flags["SHORT"] = steps_B is not None
     if u.numel():
         grid = (population * row_blocks * blocks,)
         _backward_kernel[grid](
@@ -167,7 +164,7 @@ def _forward_kernel(
     u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, steps_ptr, y_ptr, borders_ptr,
     batch, length,
     E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
-    BC_ROW: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr, SHORT: tl.constexpr,
+    BC_ROW: tl.constexpr, SKIP: tl.constexpr, KEEP: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row = (program // tl.cdiv(E, C)).to(tl.int64)  # among the P * B
@@ -187,7 +184,7 @@ def _forward_kernel(
     borders_ptr += (row * (tl.cdiv(length, K) - 1) - 1) * N * E + matrix_JSC
 
     h_JSC = tl.zeros((J, S, C), tl.float32)
-    for start in range(0, _steps(steps_ptr, row % batch, length, SHORT), K):
+    for start in range(0, tl.load(steps_ptr + row % batch), K):
         if KEEP:
             tl.store(borders_ptr, h_JSC, mask=real_JSC & (start > 0))
         for group in tl.static_range(0, K, GROUP):
@@ -224,7 +221,6 @@ def _backward_kernel(
     population, batch, length,
     E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr, K: tl.constexpr, EVEN: tl.constexpr,
     BC_ROW: tl.constexpr, DDELTA_ROW: tl.constexpr, ROWS: tl.constexpr, SKIP: tl.constexpr, SOFTPLUS: tl.constexpr,
-    SHORT: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     blocks = tl.cdiv(E, C)
@@ -246,7 +242,7 @@ def _backward_kernel(
     for row_of_member in range(row_block * ROWS, tl.minimum(row_block * ROWS + ROWS, batch)):
         row = member * batch + row_of_member
         carry_JSC = tl.zeros((J, S, C), tl.float32)
-        read = tl.cdiv(_steps(steps_ptr, row_of_member, length, SHORT), K)
+        read = tl.cdiv(tl.load(steps_ptr + row_of_member), K)
         for chunk in range(read, chunks):  # nobody reads y here
             for t in tl.static_range(K):
                 step = row * length + chunk * K + t
@@ -326,12 +322,6 @@ def _places(block, E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.cons
     real_J1C = tl.full((J, 1, C), 1, tl.int1) if E % C == 0 else channel_J1C < E
     real_JS = tl.full((J, S), 1, tl.int1) if N == J * S else state_JS < N
     return channel_J1C, state_JS, real_J1C, real_JS
-
-
-@triton.jit
-def _steps(steps_ptr, row_of_member, length, SHORT: tl.constexpr):
-    """Of a row: how many there are to take."""
-    return tl.load(steps_ptr + row_of_member) if SHORT else length
 
 
 @triton.jit
