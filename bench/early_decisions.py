@@ -1,11 +1,11 @@
 """What early decisions would have saved, and changed: `python bench/early_decisions.py DIR|EXPORT.json ...`.
 
 Replays the rules of recollect/early.py on the full curves of stored results: folders of results, or files made by `recollect
-export DIR --format json --curves`. Only runs that were trained to their last step count. For each share of learning rate ahead
-(`train.stop_hopeless`) it prints how many runs would have been stopped, how many of them would have ended solved (score of at
-least TAU) although they were not when stopped, how many windows W(TAU) of the mean over seeds move at all, how many by more
-than a hundredth of a decade, and the share of run-steps saved; the last lines add what stopping solved runs
-(`train.stop_solved`) saves beside it.
+export DIR --format json --curves`. Only runs that were trained to their last step, or until they were solved, count. For each
+share of learning rate ahead (`train.stop_hopeless`) it prints how many runs would have been stopped, how many of them would
+have ended solved (score of at least TAU) although they were not when stopped, how many windows W(TAU) of the mean over seeds
+move at all, how many by more than a hundredth of a decade, and the share of run-steps saved; the last lines add what stopping
+solved runs (`train.stop_solved`) saves beside it.
 """
 
 import dataclasses
@@ -29,11 +29,11 @@ Finished = tuple[RunRow, RunSpec, list[Evaluation]]
 
 
 def read(path: Path) -> list[Finished]:
-    """The runs that were trained to their last step, with their curves."""
+    """The runs that were trained to their last step or until they were solved, with their curves."""
     rows, curves = _exported(path) if path.suffix == ".json" else _stored(path)
     found = []
     for row in rows:
-        if row.status == "done" and not row.stopped_early:
+        if row.status == "done" and row.stopped_early != "hopeless":
             found.append((row, RunSpec.parse(row.spec), curves[row.run_id]))
     return found
 
@@ -68,9 +68,9 @@ def told(runs: Sequence[Finished], share: float, score: float) -> str:
     ends = [stopped_at(run, curve, share, score) for _, run, curve in runs]
     stopped = lost = made = 0
     replayed = []
-    for (row, run, curve), end in zip(runs, ends, strict=True):
+    for (row, _, curve), end in zip(runs, ends, strict=True):
         name = row.score_name
-        stopped += end.step < run.train.steps
+        stopped += end.step < curve[-1].step
         lost += curve[-1].score(name) >= TAU > end.score(name)
         made += end.step
         replayed.append(dataclasses.replace(row, accuracy=end.accuracy, exact=end.exact))
@@ -78,7 +78,7 @@ def told(runs: Sequence[Finished], share: float, score: float) -> str:
         abs((after.decades if after else 0.0) - (before.decades if before else 0.0))
         for before, after in zip(windows([row for row, _, _ in runs]), windows(replayed), strict=True)
     ]
-    saved = 1 - made / sum(run.train.steps for _, run, _ in runs)
+    saved = 1 - made / sum(curve[-1].step for _, _, curve in runs)
     return (
         f"{share:8.2f} {score:8.2f} {stopped:8d} {lost:8d} {sum(shift > 0 for shift in shifts):8d} "
         f"{sum(shift > MOVED for shift in shifts):8d} {max(shifts):8.3f} {saved:8.1%}"

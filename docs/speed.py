@@ -12,6 +12,7 @@ from recollect.bench import SHAPES, Report, Speed, shape_of
 
 HERE = Path(__file__).parent
 STORED = HERE.parent / "results" / "bench"
+RATES = (100, 200, 500, 1_000, 2_000, 4_000, 10_000)
 
 HEAD = """# Speed
 
@@ -19,9 +20,9 @@ Written by `python docs/speed.py` from `results/bench/`, which `recollect bench 
 device named. A run-step is one optimiser step of one run; two layers of mixer and MLP on multi-query recall, vocabulary 8,192.
 The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
 the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
-"First step" is the first in a process with a cold cache of kernels only for the mixer listed first in a
-family: later ones find shared kernels compiled. The table of S1 is older than those of S2 and S3: docs/log.md ("second round")
-says what has changed since, and by how much.
+"First step": kernels that an earlier process or another mixer has compiled are found on the disk, the others are compiled.
+At S1 those of Mamba, H3, mLSTM and some of Gated DeltaNet's were new, all others known. The tables of S2 and S3 are older than
+that of S1: what was measured at S2 after its last changes is below them as `bench.measure` printed it.
 """
 
 
@@ -67,13 +68,16 @@ def draw(report: Report) -> None:
         by_length.plot(*zip(*lengths, strict=True), marker="o", label=mixer)
     for axes, label in (
         (by_members, "members together (S1)"),
-        (by_width, "width (length 64)"),
-        (by_length, "length (width 64)"),
+        (by_width, "width (length 64, 16 members)"),
+        (by_length, "length (width 64, 16 members,\nbatch 512, 512, 256, 128)"),
     ):
         axes.set(xscale="log", yscale="log", xlabel=label, ylabel="run-steps per second")
         axes.grid(alpha=0.3)
         ticks = sorted({round(x) for line in axes.get_lines() for x in line.get_xdata()})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        low, high = axes.get_ylim()
+        marks = [mark for mark in RATES if low <= mark <= high]
+        axes.set_yticks(marks, [f"{mark:,}" for mark in marks])
         axes.minorticks_off()
     by_members.legend(frameon=False)
     figure.savefig(HERE / "speed.png", dpi=120)
@@ -88,6 +92,8 @@ def page() -> str:
         else:
             precision = " and ".join(dict.fromkeys(speed.precision for speed in report.speeds))
             text += f"\n## {path.stem}: {precision}\n\n{about(report)}\n\n{table(report)}"
+    for path in sorted(STORED.glob("*.txt")):
+        text += f"\n## {path.stem}\n\n```\n{path.read_text()}```\n"
     return text
 
 

@@ -35,7 +35,7 @@ class Shape:
     pairs: int
     batch: int
 
-    def run(self, mixer: Any, precision: str = "tf32") -> RunSpec:
+    def run(self, mixer: Any, precision: str = "bf16") -> RunSpec:
         task = {"name": "mqar", "length": self.length, "pairs": self.pairs, "train_rows": 4 * self.batch, "test_rows": 64}
         model = {"mixer": mixer, "width": self.width, "depth": 2, "block": "mixer+mlp"}
         train = {"batch": self.batch, "steps": 1_000, "precision": precision}

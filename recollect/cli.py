@@ -302,7 +302,7 @@ def bench(
     mixer: Annotated[list[str], typer.Option(help="measure this one; may be repeated; all of them if not given")] = [],  # noqa: B006
     shape: Annotated[list[str], typer.Option(help="S1, S2, S3 or WIDTHxLENGTHxPAIRSxBATCH; may be repeated")] = ["S1"],  # noqa: B006
     population: Annotated[int, typer.Option(min=0, help="runs together; 0: the fastest number of them")] = 0,
-    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16")] = "tf32",
+    precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16")] = "bf16",
     against: Annotated[Path | None, typer.Option(metavar="FILE", help="a stored result; what got slower is red")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, to be stored")] = False,
     device: Device = "auto",

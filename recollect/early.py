@@ -8,7 +8,8 @@ the test rows can only save a run from that: drawn on in the same way, it must s
 The constants come from full curves (`bench/early_decisions.py` replays the rule on any stored results; docs/log.md has what
 came out). A loss alone says little about the score: at small rates a run answers .97 right with a loss of 2. And the known
 danger is a loss that stands still for long and then falls at once, as attention's does: such runs are kept by the share of rate
-that must be spent first, which is why that share is a setting.
+that must be spent first, which is why that share is a setting. No share keeps those whose rate was too high until the schedule
+has brought it down to where they learn: at the study's size one of 195 runs is such a one, and the rule is off by default.
 """
 
 from collections.abc import Mapping, Sequence

@@ -31,7 +31,7 @@ class TrainSpec(Spec):
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of AdamW's second moment")
     eps: float = Field(default=1e-8, gt=0, le=1, description="AdamW's epsilon")
     precision: Precision = Field(
-        default="tf32",
+        default="bf16",
         description="of matrix products on a GPU; weights, sums, norms and scans are fp32 always, and a CPU computes in fp32",
     )
     steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
