@@ -113,6 +113,7 @@ def measure(run: RunSpec, shape: str, population: int | None, report: Report, de
     """The speed of so many members together, or of the fastest number of them among powers of two."""
     cost = planner.cost(run)
     seconds = max(cost.operations / report.multiply_adds_per_s, 2 * cost.memory_bytes / report.copy_bytes_per_s)
+    precision = "fp32" if device.type == "cpu" else run.train.precision
     best: Speed | None = None
     problem = ""
     planner.use_threads(run, torch.get_num_threads())
@@ -125,13 +126,11 @@ def measure(run: RunSpec, shape: str, population: int | None, report: Report, de
         finally:
             if device.type == "cuda":
                 torch.cuda.empty_cache()
-        found = Speed(
-            run.model.mixer.name, shape, size, run.train.precision, per_s, first_s, memory, cost.memory_bytes, 1 / seconds
-        )
+        found = Speed(run.model.mixer.name, shape, size, precision, per_s, first_s, memory, cost.memory_bytes, 1 / seconds)
         if best is not None and found.run_steps_per_s < 1.05 * best.run_steps_per_s:
             return max(best, found, key=lambda speed: speed.run_steps_per_s)
         best = found
-    return best or Speed(run.model.mixer.name, shape, 0, run.train.precision, 0, 0, 0, cost.memory_bytes, 1 / seconds, problem)
+    return best or Speed(run.model.mixer.name, shape, 0, precision, 0, 0, 0, cost.memory_bytes, 1 / seconds, problem)
 
 
 def _sizes(memory_bytes: int, device: torch.device) -> Iterator[int]:

@@ -50,7 +50,7 @@ def test_table_2_in_markdown():
         + "Mean over 2 seeds, in brackets: lowest to highest seed. 8 of 8 planned runs have a result, 0 of them diverged "
         "(counted at chance). Not run: S6 + MLP.  \n"
         "Recipe: vocabulary 8192, data reshuffled, batch 512, steps 9750, weight decay 0.1, warmup 0.1, schedule cosine, "
-        "precision tf32.  \n"
+        "precision bf16.  \n"
     )
 
 
