@@ -3,7 +3,8 @@
 Triton compiles a kernel when a shape first asks for it: 5 to 15 seconds a shape, in which a GPU waits. What it has compiled it
 keeps on the disk, where every process finds it. So while one shape trains, a few processes make one step and one evaluation of
 each shape that follows, with two members, and throw them away. Nothing depends on them: whatever goes wrong there goes wrong,
-or does not, when the shape's turn comes. They hear of shapes through a pipe, one specification a line, and end with it.
+or does not, when the shape's turn comes. They hear of shapes through a pipe, one specification a line; they end with it, or
+when they have heard nothing for a while, since an idle one still holds some of the GPU's memory.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import torch
 
@@ -26,6 +27,7 @@ from recollect.spec.mixers.fla import FlaSpec
 
 PROCESSES = 2  # compiling is single-threaded; a machine with a GPU has cores for more, but other workers may want them too
 NICE = 10
+IDLE_S = 10.0
 SHAPES = 8  # told at a time: so many fit into a pipe that nobody reads yet
 
 
@@ -45,7 +47,10 @@ class Ahead:
         shapes = {run.shape_id: run for run in later if run.shape_id not in self._told and _compiles(run)}
         shapes = dict(itertools.islice(shapes.items(), SHAPES))
         self._told |= shapes.keys()
-        if shapes and not self._processes:
+        if not shapes:
+            return
+        if not any(process.poll() is None for process in self._processes):
+            self.close()
             self._processes = [_process(self.device) for _ in range(PROCESSES)]
         for number, run in enumerate(shapes.values()):
             # A process that is gone hears nothing, and nobody minds.
@@ -87,7 +92,7 @@ def _process(device: torch.device) -> subprocess.Popen[str]:
 
 
 def _lines() -> Iterator[str]:
-    """What comes through the pipe. Its end ends the process at once, whatever it is doing: the worker is gone."""
+    """What comes through the pipe, until nothing does. Its end ends the process at once, whatever it is doing."""
     lines: SimpleQueue[str] = SimpleQueue()
 
     def listen() -> None:
@@ -96,8 +101,9 @@ def _lines() -> Iterator[str]:
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    while True:
-        yield lines.get()
+    with contextlib.suppress(Empty):
+        while True:
+            yield lines.get(timeout=IDLE_S)
 
 
 def step(run: RunSpec, device: torch.device) -> None:

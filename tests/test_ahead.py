@@ -32,6 +32,8 @@ def heard(monkeypatch):
             self.stdin = Pipe()
             told.append(self.stdin)
 
+        def poll(self) -> None: ...
+
         def kill(self) -> None: ...
 
         def wait(self) -> None: ...
@@ -78,6 +80,29 @@ def test_a_process_survives_what_it_cannot_do_and_ends_with_its_pipe(make_run):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert said == ""
+
+
+def test_an_idle_process_ends(monkeypatch):
+    monkeypatch.setattr(ahead, "IDLE_S", 0.05)
+    monkeypatch.setattr(sys, "stdin", iter(["one\n"]))
+    monkeypatch.setattr("os._exit", lambda code: None)
+    assert list(ahead._lines()) == ["one\n"]
+
+
+def test_processes_that_ended_are_replaced(make_run, monkeypatch):
+    monkeypatch.setattr(kernels, "installed", lambda: True)
+    monkeypatch.setattr(ahead, "_process", lambda device: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True))
+    beside = Ahead(torch.device("cuda"))
+    beside.prepare(make_run(), [make_run({"model.width": 24})])
+    first = list(beside._processes)
+    beside.prepare(make_run(), [make_run({"model.width": 48})])
+    assert beside._processes == first
+    for process in first:
+        process.kill()
+        process.wait()
+    beside.prepare(make_run(), [make_run({"model.width": 40})])
+    assert not set(beside._processes) & set(first)
+    beside.close()
 
 
 def test_a_step_is_taken_and_looked_at(make_run):
