@@ -244,6 +244,15 @@ def test_it_keeps_itself_fresh(tmp_path, monkeypatch):
         assert news.wait(20)
 
 
+@pytest.fixture
+def _interrupts_arrive():
+    """A process inherits that a signal is ignored, as it is for jobs in the background of a shell script."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts_arrive")
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path):
     make_store(tmp_path, [make_row()])
     command = [sys.executable, "-m", "recollect", "watch", str(tmp_path), "--port", "0"]
@@ -256,5 +265,8 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path):
         assert b"1 planned = 1 done" in connection.getresponse().read()
         connection.close()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert (process.returncode, errors) == (130, "")
