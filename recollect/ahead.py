@@ -32,17 +32,20 @@ SHAPES = 8  # told at a time: so many fit into a pipe that nobody reads yet
 
 
 class Ahead:
-    """The processes of one worker; none on a CPU, where nothing is compiled."""
+    """The processes of one worker."""
 
     def __init__(self, device: torch.device):
         self.device = device
         self._told: set[str] = set()  # shapes
         self._processes: list[subprocess.Popen[str]] = []
 
+    @property
+    def useful(self) -> bool:
+        """Whether anything is compiled for this device at all."""
+        return self.device.type == "cuda" and kernels.installed()
+
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
         """While the shape of `now` trains, get the first ones of `later` ready; each is told once."""
-        if self.device.type != "cuda" or not kernels.installed():
-            return
         self._told.add(now.shape_id)
         shapes = {run.shape_id: run for run in later if run.shape_id not in self._told and _compiles(run)}
         shapes = dict(itertools.islice(shapes.items(), SHAPES))

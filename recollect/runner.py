@@ -113,7 +113,8 @@ class Worker:
 
     def get_next_ready(self, now: RunSpec) -> None:
         """While the shape of `now` trains, compile what the next ones need."""
-        self.ahead.prepare(now, self._in_order(self._waiting()))
+        if self.ahead.useful:
+            self.ahead.prepare(now, self._in_order(self._waiting()))
 
     def _from_checkpoint(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState] | None:
         found = checkpoint.catalogue(self.checkpoints)

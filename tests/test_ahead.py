@@ -39,7 +39,6 @@ def heard(monkeypatch):
         def wait(self) -> None: ...
 
     monkeypatch.setattr(ahead, "_process", lambda device: Process())
-    monkeypatch.setattr(kernels, "installed", lambda: True)
     return told
 
 
@@ -64,9 +63,10 @@ def test_no_more_are_told_than_a_pipe_holds(heard, make_run):
     assert sum(map(len, heard)) == len(runs) - 1
 
 
-def test_a_cpu_compiles_nothing(heard, make_run):
-    Ahead(CPU).prepare(make_run(), [make_run({"model.width": 24})])
-    assert not heard
+def test_only_a_gpu_with_triton_compiles(monkeypatch):
+    for device, triton, useful in (("cpu", True, False), ("cuda", False, False), ("cuda", True, True)):
+        monkeypatch.setattr(kernels, "installed", lambda triton=triton: triton)
+        assert Ahead(torch.device(device)).useful == useful
 
 
 def test_a_process_survives_what_it_cannot_do_and_ends_with_its_pipe(make_run):
@@ -90,7 +90,6 @@ def test_an_idle_process_ends(monkeypatch):
 
 
 def test_processes_that_ended_are_replaced(make_run, monkeypatch):
-    monkeypatch.setattr(kernels, "installed", lambda: True)
     monkeypatch.setattr(ahead, "_process", lambda device: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True))
     beside = Ahead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
@@ -109,8 +108,7 @@ def test_a_step_is_taken_and_looked_at(make_run):
     ahead.step(make_run(), CPU)
 
 
-def test_processes_end_when_they_are_closed(make_run, monkeypatch):
-    monkeypatch.setattr(kernels, "installed", lambda: True)
+def test_processes_end_when_they_are_closed(make_run):
     beside = Ahead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
     processes = list(beside._processes)
