@@ -191,7 +191,7 @@ class Norm(Layer):
         return norm(x, self.weight, self.bias, self.eps, self.kind)
 
     def add(self, x: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
-        """x + branch, and the norm of it."""
+        """x + branch, if there is one, and the norm of it."""
         if branch is None:
             return keep_norm(x, self.weight, self.bias, self.eps, self.kind)
         return add_norm(x, branch.value, branch.shift_PD, self.weight, self.bias, self.eps, self.kind)
