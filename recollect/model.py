@@ -15,8 +15,9 @@ from torch import Generator, Tensor, nn
 
 from recollect import mixers
 from recollect.channel import MLP, ChannelMix
-from recollect.nn import Branch, Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, at_positions, normal
+from recollect.nn import Branch, Dropout, Embedding, Layer, LayerNorm, Noise, RMSNorm, normal
 from recollect.ops.head_loss import head_loss, head_verdict
+from recollect.ops.positions import at_positions
 from recollect.ops.rotary import rotate
 from recollect.spec import ModelSpec
 from recollect.tasks.base import IGNORE, Batch

@@ -285,12 +285,6 @@ def token_shift(x_PBLD: Tensor) -> Tensor:
     return F.pad(x_PBLD, (0, 0, 1, 0))[:, :, :-1]
 
 
-def at_positions(x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-    """K positions of each row, the same for all members: x_PBKD."""
-    population, *_, width = x_PBLD.shape
-    return x_PBLD.gather(2, where_BK[None, :, :, None].expand(population, -1, -1, width))
-
-
 def along_first(values_P: Tensor, like: Tensor) -> Tensor:
     """(P,) shaped so that it meets the first axis of `like`."""
     return values_P.view(-1, *[1] * (like.dim() - 1))

@@ -11,7 +11,7 @@ from torch import Tensor
 from zoo import CASES, LENGTH, SINGLE, WIDTH, Case, fitting, inputs, spread
 
 from recollect.mixers import BUILT_IN, Mixer
-from recollect.nn import at_positions
+from recollect.ops.positions import at_positions
 from recollect.spec import MIXERS
 
 DOUBLE, SINGLE_PRECISION = torch.float64, torch.float32

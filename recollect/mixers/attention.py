@@ -23,8 +23,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Dropout, Kind, Linear, ShortConv, at_positions, normal
+from recollect.nn import Dropout, Kind, Linear, ShortConv, normal
 from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.positions import at_positions
 from recollect.ops.rotary import rotate
 from recollect.ops.softmax_attention import alibi, attention_at, attention_weights, distances, fused_attention, has_kernel
 from recollect.spec.mixers.attention import AttentionSpec

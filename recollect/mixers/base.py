@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from recollect.nn import Layer, Noise, at_positions
+from recollect.nn import Layer, Noise
+from recollect.ops.positions import at_positions
 from recollect.spec.mixers import Positions
 
 # What a step-by-step decoder keeps between two positions; every tensor is (P, B, ...).

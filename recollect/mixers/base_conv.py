@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, ShortConv, at_positions, normal
+from recollect.nn import Linear, ShortConv, normal
 from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, toeplitz
+from recollect.ops.positions import at_positions
 from recollect.spec.mixers.convolution import BaseConvSpec
 
 HIDDEN = 16  # units of the network that makes the long filter

@@ -18,8 +18,9 @@ import torch
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, at_positions, normal
+from recollect.nn import Linear, normal
 from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.positions import at_positions
 from recollect.spec.mixers.linear import BasedSpec
 
 

@@ -19,9 +19,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, ShortConv, at_positions, normal
+from recollect.nn import Linear, RMSNorm, ShortConv, normal
 from recollect.ops.delta_rule import CHUNK, delta_rule, delta_rule_step, unit_delta_rule, unit_heads
 from recollect.ops.kernels import use_kernel
+from recollect.ops.positions import at_positions
 from recollect.spec.mixers.delta import DeltaNetSpec, GatedDeltaNetSpec
 
 STD = 0.02

@@ -23,11 +23,12 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, at_positions, normal, uniform
+from recollect.nn import Kind, Linear, normal, uniform
 from recollect.ops.channels_first import from_channels, to_channels
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.kernels import use_kernel
 from recollect.ops.long_conv import long_conv, operations, takes_matrix, toeplitz
+from recollect.ops.positions import at_positions
 from recollect.ops.power_sums import Pair, power_sums, times
 from recollect.spec.mixers.convolution import H3Spec
 

@@ -26,10 +26,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, fan_in_uniform, normal
+from recollect.nn import Init, Kind, Linear, ShortConv, fan_in_uniform, normal
 from recollect.ops.channels_first import from_channels, to_channels
 from recollect.ops.kernels import use_kernel
 from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, takes_matrix, toeplitz
+from recollect.ops.positions import at_positions
 from recollect.spec.mixers.convolution import HyenaSpec
 
 INNER = 2  # hidden layers of the filter network between its first and its last

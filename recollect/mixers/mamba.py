@@ -23,8 +23,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal, uniform
+from recollect.nn import Kind, Linear, ShortConv, fan_in_uniform, log_uniform_step, normal, uniform
 from recollect.ops.kernels import use_kernel, use_numba
+from recollect.ops.positions import at_positions
 from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import selective_scan
 from recollect.ops.silu_gate import silu_gate
@@ -112,15 +113,7 @@ class Mamba(Mixer):
         return u_PBLE, F.softplus(raw_PBLE), b_PBLN, c_PBLN, gate_PBLE
 
     def _convolved(self, u_PBLE: Tensor) -> Tensor:
-        if self.conv is None:
-            return F.silu(u_PBLE)
-        if use_numba(u_PBLE):
-            from recollect.ops import mamba_cpu
-
-            assert self.conv.bias is not None
-            return mamba_cpu.conv_silu(u_PBLE, self.conv.weight, self.conv.bias)
-        convolved_PBLE: Tensor = self.conv(u_PBLE, silu=True)
-        return convolved_PBLE
+        return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
 
     def _scanned(self, u_PBLE: Tensor, where_BK: Tensor | None = None) -> Tensor:
         """y before the gate; if it is read at some positions only, perhaps not behind the last of them."""
@@ -134,9 +127,9 @@ class Mamba(Mixer):
         raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
         a_PEN = -self.a_log_PEN.exp()
         if use_numba(u_PBLE):
-            from recollect.ops import mamba_cpu
+            from recollect.ops import scan_cpu
 
-            return mamba_cpu.scan(u_PBLE, raw_PBLE, a_PEN, b_PBLN, c_PBLN, self.skip_PE)
+            return scan_cpu.scan(u_PBLE, raw_PBLE, a_PEN, b_PBLN, c_PBLN, self.skip_PE)
         y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), a_PEN, b_PBLN, c_PBLN)
         return torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])
 
@@ -150,15 +143,8 @@ class Mamba(Mixer):
         return self.delta(low), b, c
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
-        out: Tensor = self.out(y if gate is None else self._gated(y, gate))
+        out: Tensor = self.out(y if gate is None else silu_gate(y, gate))
         return out
-
-    def _gated(self, y: Tensor, gate: Tensor) -> Tensor:
-        if use_numba(y, gate):
-            from recollect.ops import mamba_cpu
-
-            return mamba_cpu.silu_gate(y, gate)
-        return silu_gate(y, gate)
 
     def state_size(self) -> int:
         return self.inner * self.spec.state + self.inner * max(0, self.spec.kernel - 1)

@@ -25,9 +25,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Kind, Linear, RMSNorm, ShortConv, at_positions, fan_in_uniform, log_uniform_step, normal
+from recollect.nn import Kind, Linear, RMSNorm, ShortConv, fan_in_uniform, log_uniform_step, normal
 from recollect.ops.gated_scores import gated_scores
 from recollect.ops.kernels import use_kernel
+from recollect.ops.positions import at_positions
 from recollect.ops.segment_sums import segment_sums
 from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.state_space import Mamba2Spec

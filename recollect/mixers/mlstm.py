@@ -26,10 +26,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, ShortConv, at_positions, normal, zeros
+from recollect.nn import Init, Kind, Linear, ShortConv, normal, zeros
 from recollect.ops.block_heads import block_heads, by_blocks
 from recollect.ops.gated_scores import gated_scores
 from recollect.ops.kernels import use_kernel
+from recollect.ops.positions import at_positions
 from recollect.ops.read_out import read_out
 from recollect.spec.mixers.recurrent import MLSTMSpec
 

@@ -20,10 +20,11 @@ import torch
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Linear, RMSNorm, at_positions, normal
+from recollect.nn import Linear, RMSNorm, normal
 from recollect.ops.gated_scores import gated_scores
 from recollect.ops.heads import merge_heads, split_heads
 from recollect.ops.kernels import use_kernel
+from recollect.ops.positions import at_positions
 from recollect.ops.rotary import rotate
 from recollect.ops.silu_gate import silu_gate
 from recollect.spec.mixers.linear import RetNetSpec

@@ -24,7 +24,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.nn import Init, Kind, Linear, at_positions, fan_in_uniform, token_shift, zeros
+from recollect.nn import Init, Kind, Linear, fan_in_uniform, token_shift, zeros
+from recollect.ops.positions import at_positions
 from recollect.ops.wkv import wkv, wkv_step
 from recollect.spec.mixers.recurrent import RWKV4Spec
 

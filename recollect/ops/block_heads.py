@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from recollect.ops.kernels import use_kernel
+from recollect.ops.positions import at_positions
 
 ALIGNED = 8  # columns: 16 bytes in bfloat16, as tensor cores' kernels want them
 
@@ -31,9 +32,7 @@ def block_heads(
                 c_PBLE, u_PBLE, query, key_PROO, value_PROO, gate_c_PEG, gate_u_PEG, scale, where_BK
             )
             return by_blocks(c_PBKE, query_PROO) if q_PBLE is None else q_PBLE, k_PBLE, v_PBLE, gates_PBLG, c_PBKE
-    c_PBKE = c_PBLE
-    if where_BK is not None:
-        c_PBKE = c_PBLE.gather(2, where_BK[None, :, :, None].expand(c_PBLE.shape[0], -1, -1, c_PBLE.shape[3]))
+    c_PBKE = c_PBLE if where_BK is None else at_positions(c_PBLE, where_BK)
     gates_PBLG = _few_columns(c_PBLE, gate_c_PEG) + _few_columns(u_PBLE, gate_u_PEG)
     return by_blocks(c_PBKE, query_PROO), by_blocks(c_PBLE, key_PROO * scale), by_blocks(u_PBLE, value_PROO), gates_PBLG, c_PBKE
 

@@ -21,6 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+from recollect.ops.positions import at_positions, places
 from recollect.ops.rows_triton import as_rows, sum_blocks
 
 COLUMNS = 64  # of a tile, 128 bytes of a row in bfloat16; a square of weights is 32 numbers per thread
@@ -61,7 +63,7 @@ class _BlockHeads(torch.autograd.Function):
         ctx.save_for_backward(c_PME, u_PME, *weights, where)
         ctx.scale, ctx.shape = scale, c.shape
         ctx.set_materialize_grads(False)
-        seen = c.view_as(c) if where is None else c.gather(2, _index(where, c))
+        seen = c.view_as(c) if where is None else at_positions(c, where)
         return q, k, v, shares_PTMG.sum(1).view(*c.shape[:-1], gates), seen
 
     @staticmethod
@@ -86,13 +88,9 @@ class _BlockHeads(torch.autograd.Function):
         dkey, dvalue, dgate_c, dgate_u = (part.view(like.shape) for part, like in zip(others, weights[1:], strict=True))
         dc = dc_PME.view(ctx.shape)
         if where is not None and dseen is not None:
-            dc.scatter_add_(2, _index(where, dc), dseen)
+            dc.scatter_add_(2, places(where, dc), dseen)
         dquery = None if query is None else dquery.view(query.shape)
         return dc, du_PME.view(ctx.shape), dquery, dkey, dvalue, dgate_c, dgate_u, None, None
-
-
-def _index(where_BK: Tensor, like_PBLE: Tensor) -> Tensor:
-    return where_BK[None, :, :, None].expand(like_PBLE.shape[0], -1, -1, like_PBLE.shape[3])
 
 
 def _sizes(c_PME: Tensor, u_PME: Tensor, gates: int) -> tuple[int, ...]:
@@ -106,7 +104,7 @@ def _constants(key_PROO: Tensor, gates: int) -> dict[str, Any]:
         "ROWS": ROWS,
         "COLUMNS": COLUMNS,
         "GATES": max(16, triton.next_power_of_2(gates)),
-        "PRECISION": "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        "PRECISION": product_precision("tf32x3"),
         "num_warps": 4,
         "num_stages": 1,  # several programs on a multiprocessor load while another one multiplies
     }

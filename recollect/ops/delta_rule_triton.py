@@ -42,6 +42,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 CHUNK = 64  # one warpgroup's product has 64 rows; squares of 64 x 64 are then 32 registers of each of 128 threads
 BLOCK = 16  # of the substitution; must divide a chunk
 
@@ -60,7 +62,7 @@ class _Rule(torch.autograd.Function):
         values = channels // heads - 2 * keys
         steps = min(CHUNK, max(BLOCK, triton.next_power_of_2(length)))
         chunks, sequences = triton.cdiv(length, steps), population * batch * heads
-        precision = "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        precision = product_precision("tf32x3")
         ctx.sizes = {"KEYS": keys, "VALUES": values, "STEPS": steps, "PRECISION": precision}
         ctx.sizes |= {"GATED": g is not None, "SINGLE": chunks == 1}
         ctx.scalars = (*qkv.stride()[:3], batch, heads, length, chunks, keys**-0.5)

@@ -30,13 +30,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 BLOCK = 64  # positions: a square of scores is 32 floats per thread of four warps
 WIDEST = 256  # channels of what a program adds up beside them: 128 floats per thread
 WIDEST_EXACT = 128  # for products as exact as float32: three of them, of operands that are split in two in shared memory
 
 
 def fits(q: Tensor, v: Tensor) -> bool:
-    exact = torch.float32 in (q.dtype, v.dtype) and _precision() != "tf32"
+    exact = torch.float32 in (q.dtype, v.dtype) and product_precision("tf32x3") != "tf32"
     return max(q.shape[-1], v.shape[-1]) <= (WIDEST_EXACT if exact else WIDEST)
 
 
@@ -104,13 +106,9 @@ def _launch(
         batch, heads, queries, length, product_width, made_width,
         KEYS=keys, GRADIENTS=gradients, SHARED=groups < heads, EVERYWHERE=where is None, R=block, C=across,
         PRODUCT=max(16, triton.next_power_of_2(product_width)), MADE=max(16, triton.next_power_of_2(made_width)),
-        PRECISION=_precision(),
+        PRECISION=product_precision("tf32x3"),
         num_warps=4 if carried <= 1024 else 8, num_stages=2 if overlapped else 1,
     )  # fmt: skip
-
-
-def _precision() -> str:
-    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def _block(positions: int) -> int:

@@ -21,6 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 MOST_HIDDEN = 64  # a layer's weights are one tile, and never wait for another
 LAGS, WARPS = 16, 8  # the least that a product is made of: a few members shall keep many multiprocessors busy
 
@@ -76,9 +78,8 @@ def _sizes(lags_PLZ: Tensor, tensors: list[Tensor]) -> tuple[int, ...]:
 
 
 def _constants() -> dict[str, Any]:
-    # Three products of tf32 have all but the last one or two digits of float32, and fit into registers.
-    exact = torch.get_float32_matmul_precision() == "highest"
-    return {"T": LAGS, "H": MOST_HIDDEN, "PRECISION": "tf32x3" if exact else "tf32", "num_warps": WARPS, "num_stages": 1}
+    products = {"PRECISION": product_precision("tf32x3")}
+    return {"T": LAGS, "H": MOST_HIDDEN, **products, "num_warps": WARPS, "num_stages": 1}
 
 
 @triton.jit

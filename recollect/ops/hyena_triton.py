@@ -30,7 +30,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.long_conv_triton import POSITIONS, ROWS, Part, convolve, filter_gradient, precision, sum_diagonals
+from recollect.ops.kernels import product_precision
+from recollect.ops.long_conv_triton import POSITIONS, ROWS, Part, convolve, filter_gradient, sum_diagonals
 from recollect.ops.rows_triton import sum_blocks
 
 # Rows of one program. It makes the matrices of its channel once, and while it works on a tile of rows the next is on its way.
@@ -66,7 +67,7 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        back = _backward_short if len(ctx.saved_tensors) == 6 else _backward_long
+        back = _backward_short if _fits(ctx.saved_tensors[0]) else _backward_long
         dparts, dfilter, shares_PNSC = back(*ctx.saved_tensors, grads[0].contiguous())
         population, _, sums, channels = shares_PNSC.shape
         sums_PSC = sum_blocks(shares_PNSC.flatten(2)).view(population, sums, channels)
@@ -134,7 +135,7 @@ def _constants(taps_PKC: Tensor) -> dict[str, Any]:
         "TAPS": taps_PKC.shape[1],
         "R": ROWS,
         "T": POSITIONS,
-        "PRECISION": precision(),
+        "PRECISION": product_precision("ieee"),
         "num_warps": WARPS,
         "num_stages": STAGES,
     }

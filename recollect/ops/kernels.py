@@ -7,6 +7,7 @@ RECOLLECT_KERNELS=off takes the plain operations everywhere, to compare with.
 import importlib.util
 import os
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +23,14 @@ def use_numba(*tensors: Tensor) -> bool:
     """Whether an operation on these tensors should run as a function compiled for this CPU; those are written for float32."""
     suited = all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors)
     return suited and numba_works() and os.environ.get("RECOLLECT_KERNELS") != "off"
+
+
+def product_precision(exact: Literal["ieee", "tf32x3"]) -> str:
+    """How a kernel multiplies float32 numbers: in tf32, or `exact` where PyTorch's own products are asked to be.
+
+    "ieee" is on the plain units; three products of tf32 parts ("tf32x3") lack its last digit or two, and need fewer registers.
+    """
+    return exact if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 @cache

@@ -23,6 +23,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 ROWS, POSITIONS = 64, 64  # the least that a Hopper product is made of
 WARPS = 8  # a tile is 16 floats for each thread; with four warps a multiprocessor has registers for half as many
 CHUNK = 128  # rows over which one program sums a filter's gradient: its share of 16 KB is a few per cent of what it reads
@@ -84,13 +86,8 @@ def _sizes(values_PDBL: Tensor, filter_PHL: Tensor) -> dict[str, Any]:
         "HEAD": channels // filter_PHL.shape[1],
         "R": min(ROWS, max(16, triton.next_power_of_2(batch))),
         "T": POSITIONS if length > 16 else 16,  # of 32, Triton 3.6 loses its way in shared memory
-        "PRECISION": precision(),
+        "PRECISION": product_precision("ieee"),
     }
-
-
-def precision() -> str:
-    """Of products of float32."""
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 @triton.jit

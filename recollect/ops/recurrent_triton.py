@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 ROWS = 64  # what a Hopper product is made of
 LARGEST = 128 * 1024  # bytes of weights on chip, of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32
 
@@ -34,7 +36,7 @@ def launch(kernel: Any, tensors: tuple[Tensor, ...], h_PBLD: Tensor, **constants
         **constants,
         R=rows,
         W=padded,
-        PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        PRECISION=product_precision("ieee"),
         num_warps=8,
         num_stages=1,
         **halved,

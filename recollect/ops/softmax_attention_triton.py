@@ -20,6 +20,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.kernels import product_precision
+
 LONGEST = 128  # a square of scores must fit into the registers of one program
 WIDEST = 128
 
@@ -137,7 +139,7 @@ def _launch(
         LENGTH=block_length,
         WIDTH=block_width,
         EVERYWHERE=where is None,
-        PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        PRECISION=product_precision("ieee"),
         num_warps=4 if small else 8,
     )
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from compared import assert_close, outcome
 from torch import Tensor
 
 from recollect.ops import block_heads as plain
@@ -43,24 +44,16 @@ def by_kernels(*arguments):
     return plain.by_blocks(seen, query) if q is None else q, k, v, gates, seen
 
 
-def outcome(function, tensors: list[Tensor], where: Tensor | None, dtype: torch.dtype | None = None) -> list[Tensor]:
-    tensors = [(x if dtype is None else x.to(dtype)).detach().requires_grad_() for x in tensors]
-    found = function(*tensors, SCALE, where)
-    factors = [torch.cos(torch.arange(x.numel(), device=x.device) % 1009).view_as(x).to(x.dtype) for x in found]
-    return [*(x.detach() for x in found), *torch.autograd.grad(found, tensors, factors)]
-
-
-def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape, index
-        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-6))
-        assert error < tolerance, f"tensor {index}: {error:.2e}"
+def asked(function, where: Tensor | None):
+    return lambda *tensors: function(*tensors, SCALE, where)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_is_the_plain_form(case):
     tensors, where = made(case)
-    assert_close(outcome(by_kernels, tensors, where), outcome(plain.block_heads, tensors, where, torch.float64), 4e-6)
+    assert_close(
+        outcome(asked(by_kernels, where), tensors), outcome(asked(plain.block_heads, where), tensors, torch.float64), 4e-6
+    )
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter multiplies the bits of bf16 as if they were whole numbers")
@@ -68,7 +61,9 @@ def test_it_is_the_plain_form(case):
 def test_in_bfloat16(case):
     tensors, where = made(case)
     tensors[:2] = [x.bfloat16() for x in tensors[:2]]
-    assert_close(outcome(by_kernels, tensors, where), outcome(plain.block_heads, tensors, where, torch.float64), 2e-2)
+    assert_close(
+        outcome(asked(by_kernels, where), tensors), outcome(asked(plain.block_heads, where), tensors, torch.float64), 2e-2
+    )
 
 
 def test_outputs_that_nobody_uses():
@@ -84,9 +79,9 @@ def test_outputs_that_nobody_uses():
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_members_do_not_meet():
     tensors, where = made((3, 1, 6, 8, 4, 2, 0))
-    clean = outcome(by_kernels, tensors, where)
-    alone = outcome(by_kernels, [x[1:2] for x in tensors], where)
+    clean = outcome(asked(by_kernels, where), tensors)
+    alone = outcome(asked(by_kernels, where), [x[1:2] for x in tensors])
     assert torch.equal(alone[0], clean[0][1:2])
     tensors[0][1] = torch.nan
-    for one, other in zip(outcome(by_kernels, tensors, where), clean, strict=True):
+    for one, other in zip(outcome(asked(by_kernels, where), tensors), clean, strict=True):
         assert torch.equal(one[[0, 2]], other[[0, 2]])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from compared import assert_close, outcome
 from torch import Tensor
 
 from recollect.ops import gated_scores as plain
@@ -35,25 +36,15 @@ def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:
     return [q, k, v, row, draw(P, B, H, L).double() - running, draw(P, H)], where
 
 
-def outcome(function, tensors: list[Tensor], where: Tensor | None, dtype: torch.dtype | None = None) -> list[Tensor]:
-    tensors = [(x if dtype is None else x.to(dtype)).detach().requires_grad_() for x in tensors]
-    y, total = function(*tensors, where)
-    factors = [torch.cos(torch.arange(x.numel(), device=x.device) % 1009).view_as(x).to(x.dtype) for x in (y, total)]
-    return [y.detach(), total.detach(), *torch.autograd.grad([y, total], tensors, factors)]
-
-
-def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape, index
-        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-6))
-        assert error < tolerance, f"tensor {index}: {error:.2e}"
+def asked(function, where: Tensor | None):
+    return lambda *tensors: function(*tensors, where)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_is_the_plain_form(case):
     tensors, where = made(case)
-    wanted = outcome(plain.gated_scores, tensors, where, torch.float64)
-    assert_close(outcome(kernels.gated_scores, tensors, where), wanted, 5e-6)
+    wanted = outcome(asked(plain.gated_scores, where), tensors, torch.float64)
+    assert_close(outcome(asked(kernels.gated_scores, where), tensors), wanted, 5e-6)
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="the interpreter multiplies the bits of bf16 as if they were whole numbers")
@@ -62,8 +53,8 @@ def test_in_bfloat16(case):
     """q, k and v as they are after rounding; what is computed with them is rounded in between."""
     tensors, where = made(case)
     tensors[:3] = [x.bfloat16() for x in tensors[:3]]
-    wanted = outcome(plain.gated_scores, tensors, where, torch.float64)
-    assert_close(outcome(kernels.gated_scores, tensors, where), wanted, 2e-2)
+    wanted = outcome(asked(plain.gated_scores, where), tensors, torch.float64)
+    assert_close(outcome(asked(kernels.gated_scores, where), tensors), wanted, 2e-2)
 
 
 @pytest.mark.parametrize("case", CASES[1:3], ids=str)
@@ -73,29 +64,29 @@ def test_without_a_direct_path(case):
     def without(function):
         return lambda q, k, v, row, column, where: function(q, k, v, row, column, None, where)
 
-    wanted = outcome(without(plain.gated_scores), tensors[:-1], where, torch.float64)
-    assert_close(outcome(without(kernels.gated_scores), tensors[:-1], where), wanted, 5e-6)
+    wanted = outcome(asked(without(plain.gated_scores), where), tensors[:-1], torch.float64)
+    assert_close(outcome(asked(without(kernels.gated_scores), where), tensors[:-1]), wanted, 5e-6)
 
 
 def test_some_queries_are_those_of_all():
     """The plain form itself: asked for every position in turn it is the whole."""
     tensors, _ = made(CASES[1])
     every = torch.arange(17, device=DEVICE)[None]
-    assert_close(outcome(plain.gated_scores, tensors, every), outcome(plain.gated_scores, tensors, None), 1e-6)
+    assert_close(outcome(asked(plain.gated_scores, every), tensors), outcome(asked(plain.gated_scores, None), tensors), 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_a_nan_stays_in_its_member():
     tensors, where = made((3, 1, 1, 2, 18, 4, 4, 0))
-    clean = outcome(kernels.gated_scores, tensors, where)
+    clean = outcome(asked(kernels.gated_scores, where), tensors)
     tensors[0][1] = torch.nan
-    for one, other in zip(outcome(kernels.gated_scores, tensors, where), clean, strict=True):
+    for one, other in zip(outcome(asked(kernels.gated_scores, where), tensors), clean, strict=True):
         assert torch.equal(one[[0, 2]], other[[0, 2]])
 
 
 def test_strong_decays_underflow_to_zero():
     tensors, where = made(CASES[1])
     tensors[3], tensors[4] = tensors[3] * 1e4, -tensors[3] * 1e4
-    found = outcome(kernels.gated_scores, tensors, where)
+    found = outcome(asked(kernels.gated_scores, where), tensors)
     assert all(x.isfinite().all() for x in found)
-    assert_close(found[:3], outcome(plain.gated_scores, tensors, where, torch.float64)[:3], 5e-6)
+    assert_close(found[:3], outcome(asked(plain.gated_scores, where), tensors, torch.float64)[:3], 5e-6)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from compared import assert_close, outcome
 from torch import Tensor
 from zoo import Case, spread
 
@@ -34,22 +35,6 @@ def made(case: tuple[int, ...]) -> list[Tensor]:
     generator = torch.Generator().manual_seed(sum(case))
     shapes = [(P, 3 * D, B, L), (P, 3 * D), (P, K, 3 * D), (P, 3 * D), (P, D, L)]
     return [torch.randn(shape, generator=generator).to(DEVICE) for shape in shapes]
-
-
-def outcome(function, tensors: list[Tensor], dtypes: list[torch.dtype] | torch.dtype = torch.float32) -> list[Tensor]:
-    if isinstance(dtypes, torch.dtype):
-        dtypes = [dtypes] * len(tensors)
-    tensors = [x.to(dtype).detach().requires_grad_() for x, dtype in zip(tensors, dtypes, strict=True)]
-    y = function(*tensors)
-    factors = torch.cos(torch.arange(y.numel(), device=y.device) % 1009).view_as(y).to(y.dtype)
-    return [y.detach(), *torch.autograd.grad(y, tensors, factors)]
-
-
-def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape, index
-        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-6))
-        assert error < tolerance, f"tensor {index}: {error:.2e}"
 
 
 @pytest.fixture(params=["tiles of whole sequences", "of any length"])

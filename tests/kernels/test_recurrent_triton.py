@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from compared import assert_close, outcome
 from torch import Tensor
 
 lstm_triton = pytest.importorskip("recollect.ops.lstm_triton", reason="Triton is not installed")
@@ -51,20 +52,6 @@ def made(case: tuple[int, ...], gates: int) -> list[Tensor]:
     shapes = [(P, B, L, gates * D), (P, 4 * D), (P, D, gates * D)]
     x, bias, recur = (torch.randn(shape, generator=generator).to(DEVICE) for shape in shapes)
     return [x, bias, recur * D**-0.5]
-
-
-def outcome(function, tensors: list[Tensor], dtypes: list[torch.dtype]) -> list[Tensor]:
-    tensors = [x.to(dtype).detach().requires_grad_() for x, dtype in zip(tensors, dtypes, strict=True)]
-    y = function(*tensors)
-    factors = torch.cos(torch.arange(y.numel(), device=y.device) % 1009).view_as(y).to(y.dtype)
-    return [y.detach(), *torch.autograd.grad(y, tensors, factors)]
-
-
-def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape, index
-        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-6))
-        assert error < tolerance, f"tensor {index}: {error:.2e}"
 
 
 @either

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from compared import assert_close, outcome
 from torch import Tensor
 
 from recollect.ops.selective_scan import selective_scan
@@ -35,20 +36,6 @@ def plain(u: Tensor, select: Tensor, up: Tensor, bias: Tensor, a_log: Tensor, sk
     low, b, c = torch.einsum("pble,peo->pblo", u, select).split((rank, states, states), -1)
     delta = F.softplus(torch.einsum("pblr,pre->pble", low, up) + bias[:, None, None])
     return selective_scan(u, delta, -a_log.exp(), b, c) + u * skip[:, None, None]
-
-
-def outcome(function, tensors: list[Tensor]) -> list[Tensor]:
-    tensors = [x.detach().requires_grad_() for x in tensors]
-    y = function(*tensors)
-    factor = torch.cos(torch.arange(y.numel(), device=y.device) % 1009).view_as(y).to(y.dtype)
-    return [y.detach(), *torch.autograd.grad(y, tensors, factor)]
-
-
-def assert_close(found: list[Tensor], wanted: list[Tensor], tolerance: float) -> None:
-    for index, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape
-        error = float((one.double() - other).abs().max() / other.abs().max().clamp(min=1e-30))
-        assert error < tolerance, f"tensor {index}: {error:.2e}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -89,7 +76,7 @@ def test_small_steps_keep_their_digits():
     tensors = made((1, 2, 3, 4, 2, 1))
     tensors[3] = tensors[3] - torch.arange(4, device=DEVICE) * 4
     found, wanted = (outcome(f, x) for f, x in ((kernels.selected_scan, tensors), (plain, [x.double() for x in tensors])))
-    assert_close(list(found[4].unbind(-1)), list(wanted[4].unbind(-1)), 5e-6)
+    assert_close(list(found[4].unbind(-1)), list(wanted[4].unbind(-1)), 5e-6, least=1e-30)
 
 
 def test_large_steps_do_not_overflow():

@@ -1,10 +1,9 @@
-"""The loops of mamba_cpu.py, compiled by numba when this module is imported, once per machine.
+"""The loops of scan_cpu.py, compiled by numba when this module is imported, once per machine.
 
-Shapes: P population, B batch, L length, E channels, N state, K taps, T steps of one chunk, M positions of all rows.
+Shapes: P population, B batch, L length, E channels, N state, T steps of one chunk.
 
 Channels are the last axis of every loop, so that the compiler makes vectors of them. A function works on the blocks of ROWS
-rows from `first` up to `last`, counted over all members, and adds up over the rows of one block alone (the gate, which adds up
-nothing, on positions). What may be a part of wider rows comes as flat memory and the width of a row.
+rows from `first` up to `last`, counted over all members, and adds up over the rows of one block alone.
 """
 
 import math
@@ -89,12 +88,6 @@ def _softplus(x: Any) -> Any:
 def _sigmoid(x: Any) -> Any:
     e = _exp_below(x)
     return (e if x < ZERO else ONE) / (ONE + e)
-
-
-@_inlined
-def _silu_slope(x: Any) -> Any:
-    sigmoid = _sigmoid(x)
-    return sigmoid * (ONE + x * (ONE - sigmoid))
 
 
 # ---- the scan; rates_NE are A in powers of two ----
@@ -224,91 +217,3 @@ def scan_rows_backward(
                         du_E[e] = dinput_E[e] * delta_E[e] + dy_E[e] * skip_E[e]
                         draw_E[e] = (dinput_E[e] * u_E[e] + dlog_E[e] * LN_2) * _sigmoid(raw_E[e])
                         dskip_E[e] += dy_E[e] * u_E[e]
-
-
-# ---- short convolution with SiLU, and gate. ----
-
-
-@_compiled("void(f4[::1],i8,f4[:,:,::1],f4[:,::1],f4[:,:,:,::1],i8,i8)")
-def conv_rows(x: Array, width: int, weight: Array, bias: Array, y: Array, first: int, last: int) -> None:
-    _, batch, length, channels = y.shape
-    taps = weight.shape[1]
-    blocks = (batch + ROWS - 1) // ROWS
-    for block in range(first, last):
-        member, start = block // blocks, block % blocks * ROWS
-        bias_E = bias[member]
-        for row in range(start, min(batch, start + ROWS)):
-            origin = (member * batch + row) * length
-            for t in range(length):
-                y_E = y[member, row, t]
-                for e in range(channels):
-                    y_E[e] = bias_E[e]
-                for k in range(max(0, taps - 1 - t), taps):
-                    at = (origin + t - (taps - 1) + k) * width
-                    x_E, weight_E = x[at : at + channels], weight[member, k]
-                    for e in range(channels):
-                        y_E[e] += x_E[e] * weight_E[e]
-                for e in range(channels):
-                    y_E[e] *= _sigmoid(y_E[e])
-
-
-@_compiled("void(f4[:,:,:,::1],f4[::1],i8,f4[:,:,::1],f4[:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],i8,i8)")
-def conv_rows_backward(
-    dy: Array, x: Array, width: int, weight: Array, bias: Array, dx: Array, dweight: Array, dbias: Array, first: int, last: int
-) -> None:
-    """The convolution is made again: that costs less than to keep it."""
-    _, batch, length, channels = dy.shape
-    taps = weight.shape[1]
-    blocks = (batch + ROWS - 1) // ROWS
-    dz_LE = np.empty((length, channels), np.float32)  # of what goes into SiLU
-    for block in range(first, last):
-        member, start = block // blocks, block % blocks * ROWS
-        bias_E, dbias_E = bias[member], dbias[member, block % blocks]
-        for e in range(channels):
-            dbias_E[e] = ZERO
-        for k in range(taps):
-            for e in range(channels):
-                dweight[member, block % blocks, k, e] = ZERO
-        for row in range(start, min(batch, start + ROWS)):
-            origin = (member * batch + row) * length
-            for t in range(length):
-                dy_E, dx_E, dz_E = dy[member, row, t], dx[member, row, t], dz_LE[t]
-                for e in range(channels):
-                    dx_E[e] = ZERO
-                    dz_E[e] = bias_E[e]
-                for k in range(max(0, taps - 1 - t), taps):
-                    at = (origin + t - (taps - 1) + k) * width
-                    x_E, weight_E = x[at : at + channels], weight[member, k]
-                    for e in range(channels):
-                        dz_E[e] += x_E[e] * weight_E[e]
-                for e in range(channels):
-                    dz_E[e] = dy_E[e] * _silu_slope(dz_E[e])
-                    dbias_E[e] += dz_E[e]
-                for k in range(max(0, taps - 1 - t), taps):
-                    source = t - (taps - 1) + k
-                    at = (origin + source) * width
-                    x_E, weight_E, dweight_E = x[at : at + channels], weight[member, k], dweight[member, block % blocks, k]
-                    dsource_E = dx[member, row, source]
-                    for e in range(channels):
-                        dweight_E[e] += x_E[e] * dz_E[e]
-                        dsource_E[e] += dz_E[e] * weight_E[e]
-
-
-@_compiled("void(f4[:,::1],f4[::1],i8,f4[:,::1],i8,i8)")
-def gate_rows(y: Array, gate: Array, width: int, out: Array, first: int, last: int) -> None:
-    for m in range(first, last):
-        y_E, gate_E, out_E = y[m], gate[m * width : m * width + y.shape[1]], out[m]
-        for e in range(y.shape[1]):
-            z = gate_E[e]
-            out_E[e] = y_E[e] * (z * _sigmoid(z))
-
-
-@_compiled("void(f4[:,::1],f4[:,::1],f4[::1],i8,f4[:,::1],f4[:,::1],i8,i8)")
-def gate_rows_backward(dout: Array, y: Array, gate: Array, width: int, dy: Array, dgate: Array, first: int, last: int) -> None:
-    for m in range(first, last):
-        dout_E, y_E, dy_E, dgate_E = dout[m], y[m], dy[m], dgate[m]
-        gate_E = gate[m * width : m * width + y.shape[1]]
-        for e in range(y.shape[1]):
-            z = gate_E[e]
-            dy_E[e] = dout_E[e] * (z * _sigmoid(z))
-            dgate_E[e] = dout_E[e] * y_E[e] * _silu_slope(z)

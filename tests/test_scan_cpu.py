@@ -1,4 +1,4 @@
-"""Mamba's compiled operations on a CPU against the plain ones in float64, at awkward shapes; and what their bits depend on."""
+"""Mamba's compiled scan on a CPU against the plain one in float64, at awkward shapes; and what its bits depend on."""
 
 import subprocess
 import sys
@@ -11,23 +11,17 @@ from torch import Tensor
 
 from recollect.ops import kernels
 from recollect.ops.selective_scan import selective_scan
-from recollect.ops.short_conv import short_conv
-from recollect.ops.silu_gate import silu_gate
 
 pytest.importorskip("numba")
 
-from recollect.ops import mamba_cpu
-from recollect.ops.mamba_numba import CHUNK, ROWS
+from recollect.ops import scan_cpu
+from recollect.ops.scan_numba import CHUNK, ROWS
 
 Operation = Callable[..., Tensor]
 
 
 def plain_scan(u: Tensor, raw: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
     return selective_scan(u, F.softplus(raw), a, b, c) + u * skip[:, None, None]
-
-
-def plain_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return short_conv(x, weight, bias, 0, "silu")
 
 
 def drawn(*shapes: tuple[int, ...]) -> list[Tensor]:
@@ -38,22 +32,6 @@ def drawn(*shapes: tuple[int, ...]) -> list[Tensor]:
 def scan_inputs(P: int = 2, B: int = 3, L: int = CHUNK + 5, E: int = 6, N: int = 5) -> list[Tensor]:
     u, raw, a, b, c, skip = drawn((P, B, L, E), (P, B, L, E), (P, E, N), (P, B, L, N), (P, B, L, N), (P, E))
     return [u, 2 * raw - 2, -a.exp(), b, c, skip]
-
-
-def conv_inputs(P: int = 2, B: int = 3, L: int = 7, E: int = 6, K: int = 4) -> list[Tensor]:
-    return drawn((P, B, L, E), (P, K, E), (P, E))
-
-
-def gate_inputs(P: int = 2, B: int = 3, L: int = 7, E: int = 6) -> list[Tensor]:
-    return drawn((P, B, L, E), (P, B, L, E))
-
-
-OPERATIONS = {
-    "scan": (mamba_cpu.scan, plain_scan, scan_inputs),
-    "conv": (mamba_cpu.conv_silu, plain_conv, conv_inputs),
-    "gate": (mamba_cpu.silu_gate, silu_gate, gate_inputs),
-}
-each = pytest.mark.parametrize(("fused", "plain", "inputs"), OPERATIONS.values(), ids=OPERATIONS)
 
 
 def results(operation: Operation, arguments: list[Tensor]) -> list[Tensor]:
@@ -85,29 +63,19 @@ def assert_close(operation: Operation, plain: Operation, arguments: list[Tensor]
     ids=str,
 )
 def test_scan_equals_the_plain_one(shape):
-    assert_close(mamba_cpu.scan, plain_scan, scan_inputs(**shape))
-
-
-@pytest.mark.parametrize("shape", [{}, {"L": 1}, {"L": 2, "E": 1}, {"K": 1}, {"K": 9, "E": 33}, {"B": ROWS + 1}], ids=str)
-def test_convolution_equals_the_plain_one(shape):
-    assert_close(mamba_cpu.conv_silu, plain_conv, conv_inputs(**shape))
-
-
-@pytest.mark.parametrize("shape", [{}, {"L": 1, "E": 1}, {"E": 33}], ids=str)
-def test_gate_equals_the_plain_one(shape):
-    assert_close(mamba_cpu.silu_gate, silu_gate, gate_inputs(**shape))
+    assert_close(scan_cpu.scan, plain_scan, scan_inputs(**shape))
 
 
 def test_arguments_of_any_size():
-    """exp, softplus and SiLU are our own: to the last bits over the whole range, quietly beyond it."""
+    """exp, softplus and its slope are our own: to the last bits over the whole range, quietly beyond it."""
     x = torch.cat((torch.linspace(-100, 100, 4001), torch.tensor([0.0, 1e-30, -1e-30, 3e38, -3e38])))
-    gate = x.view(1, 1, 1, -1)
-    ones = torch.ones_like(gate)
-    torch.testing.assert_close(mamba_cpu.silu_gate(ones, gate).double(), F.silu(gate.double()), rtol=5e-7, atol=1e-36)
-    # One position from state 0 with B = C = 1: y is softplus(raw), and a decay of the state before shows at the second.
-    zeros, one = torch.zeros(1, gate.numel()), torch.ones(1, 1, 1, 1)
-    y = mamba_cpu.scan(ones, gate, -torch.ones(1, gate.numel(), 1), one, one, zeros)
-    torch.testing.assert_close(y.double(), F.softplus(gate.double(), threshold=1000), rtol=5e-7, atol=1e-36)
+    raw = x.view(1, 1, 1, -1).requires_grad_()
+    # One position from state 0 with B = C = 1: y is softplus(raw).
+    ones, zeros, one = torch.ones_like(raw), torch.zeros(1, raw.numel()), torch.ones(1, 1, 1, 1)
+    y = scan_cpu.scan(ones, raw, -torch.ones(1, raw.numel(), 1), one, one, zeros)
+    torch.testing.assert_close(y.double(), F.softplus(raw.double(), threshold=1000), rtol=5e-7, atol=1e-36)
+    (slope,) = torch.autograd.grad(y, raw, ones)
+    torch.testing.assert_close(slope.double(), raw.double().sigmoid(), rtol=5e-7, atol=1e-36)
 
 
 def test_strong_decay_stays_finite():
@@ -116,59 +84,55 @@ def test_strong_decay_stays_finite():
     a = -torch.arange(1.0, 17).repeat(1, 8, 1)
     a[0, 0] = -1e4
     arguments = [u, torch.zeros_like(u), a, b, c, skip]
-    assert_close(mamba_cpu.scan, plain_scan, arguments)
+    assert_close(scan_cpu.scan, plain_scan, arguments)
     a[0, 0] = -torch.inf
-    assert mamba_cpu.scan(*arguments).isfinite().all()
+    assert scan_cpu.scan(*arguments).isfinite().all()
 
 
-@each
-def test_a_member_has_the_same_bits_alone_and_at_any_place(fused, plain, inputs):
-    arguments = inputs(P=3, B=ROWS + 3, E=33)
-    together = results(fused, arguments)
+def test_a_member_has_the_same_bits_alone_and_at_any_place():
+    arguments = scan_inputs(P=3, B=ROWS + 3, E=33)
+    together = results(scan_cpu.scan, arguments)
     for member in range(3):
-        alone = results(fused, [x[member : member + 1].clone() for x in arguments])
+        alone = results(scan_cpu.scan, [x[member : member + 1].clone() for x in arguments])
         assert all(torch.equal(one[0], other[member]) for one, other in zip(alone, together, strict=True))
 
 
-@each
-def test_bits_do_not_depend_on_threads(fused, plain, inputs):
-    arguments, before = inputs(P=2, B=2 * ROWS + 3, E=33), torch.get_num_threads()
+def test_bits_do_not_depend_on_threads():
+    arguments, before = scan_inputs(P=2, B=2 * ROWS + 3, E=33), torch.get_num_threads()
     try:
         found = []
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            found.append(results(fused, arguments))
+            found.append(results(scan_cpu.scan, arguments))
     finally:
         torch.set_num_threads(before)
     for others in found[1:]:
         assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
 
 
-@each
-def test_members_do_not_see_each_other(fused, plain, inputs):
+def test_members_do_not_see_each_other():
     """A NaN in any one argument of a member shows in its own output and nowhere else."""
-    arguments = inputs(P=3)
-    clean = results(fused, arguments)
+    arguments = scan_inputs(P=3)
+    clean = results(scan_cpu.scan, arguments)
     for place in range(len(arguments)):
         poisoned = [x.clone() for x in arguments]
         poisoned[place][1] = torch.nan
-        found = results(fused, poisoned)
+        found = results(scan_cpu.scan, poisoned)
         assert found[0][1].isnan().any()
         for one, other in zip(clean, found, strict=True):
             assert torch.equal(one[[0, 2]], other[[0, 2]])
 
 
-@each
-def test_views_are_taken_as_they_are(fused, plain, inputs):
+def test_views_are_taken_as_they_are():
     """Mamba hands over slices of one product, whose rows are not contiguous; other strides work as well."""
-    arguments = inputs(E=8)
+    arguments = scan_inputs(E=8)
     slices = [torch.cat((x, x), dim=-1).split(x.shape[-1], dim=-1)[1] for x in arguments]
     turned = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in arguments]
     expanded = [x[:1].expand_as(x) for x in arguments]
     assert not slices[0].is_contiguous()
     for views in (slices, turned, expanded):
-        expected = results(fused, [x.contiguous() for x in views])
-        assert all(torch.equal(one, other) for one, other in zip(results(fused, views), expected, strict=True))
+        expected = results(scan_cpu.scan, [x.contiguous() for x in views])
+        assert all(torch.equal(one, other) for one, other in zip(results(scan_cpu.scan, views), expected, strict=True))
 
 
 def test_float32_on_a_cpu_is_compiled_and_may_be_switched_off(monkeypatch):
