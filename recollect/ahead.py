@@ -1,10 +1,10 @@
 """Kernels of the shapes that come next, compiled in processes beside the one that trains.
 
-Triton compiles a kernel when a shape first asks for it: 5 to 15 seconds a shape, in which a GPU waits. What it has compiled it
-keeps on the disk, where every process finds it. So while one shape trains, a few processes make one step and one evaluation of
-each shape that follows, with two members, and throw them away. Nothing depends on them: whatever goes wrong there goes wrong,
-or does not, when the shape's turn comes. They hear of shapes through a pipe, one specification a line; they end with it, or
-when they have heard nothing for a while, since an idle one still holds some of the GPU's memory.
+Triton compiles a kernel when a shape first asks for it: seconds, in which a GPU waits. What it has compiled it keeps on the
+disk, where every process finds it. So while one shape trains, a few processes rehearse those that follow (rehearsal.py).
+Nothing depends on them: whatever goes wrong there goes wrong, or does not, when the shape's turn comes. They hear of shapes
+through a pipe, one specification a line; they end with it, or when they have heard nothing for a while, since an idle one still
+holds some of the GPU's memory.
 """
 
 import contextlib
@@ -13,19 +13,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from queue import Empty, SimpleQueue
 
 import torch
 
 from recollect import planner, tasks
-from recollect.mixers.foreign import FOREIGN
-from recollect.ops import kernels
-from recollect.population import Population
+from recollect.rehearsal import compiles, is_known, rehearse
 from recollect.spec import RunSpec
-from recollect.spec.mixers.fla import FlaSpec
 
-PROCESSES = 2  # compiling is single-threaded; a machine with a GPU has cores for more, but other workers may want them too
+PROCESSES = 2  # with several threads each; a machine with a GPU has cores for more, but other workers may want them too
 NICE = 10
 IDLE_S = 10.0
 SHAPES = 8  # told at a time: so many fit into a pipe that nobody reads yet
@@ -41,13 +38,12 @@ class Ahead:
 
     @property
     def useful(self) -> bool:
-        """Whether anything is compiled for this device at all."""
-        return self.device.type == "cuda" and kernels.installed()
+        return compiles(self.device)
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
         """While the shape of `now` trains, get the first ones of `later` ready; each is told once."""
         self._told.add(now.shape_id)
-        shapes = {run.shape_id: run for run in later if run.shape_id not in self._told and _compiles(run)}
+        shapes = {run.shape_id: run for run in later if run.shape_id not in self._told and is_known(run)}
         shapes = dict(itertools.islice(shapes.items(), SHAPES))
         self._told |= shapes.keys()
         if not shapes:
@@ -71,11 +67,6 @@ class Ahead:
                 assert process.stdin is not None
                 process.stdin.close()
         self._processes = []
-
-
-def _compiles(run: RunSpec) -> bool:
-    """Code from outside is not known to other processes, and compiles what it likes when it likes."""
-    return not any(kind.name in FOREIGN or isinstance(kind, FlaSpec) for kind in run.model.mixer.kinds())
 
 
 def _process(device: torch.device) -> subprocess.Popen[str]:
@@ -109,21 +100,14 @@ def _lines() -> Iterator[str]:
             yield lines.get(timeout=IDLE_S)
 
 
-def step(run: RunSpec, device: torch.device) -> None:
-    """All that a run of this shape compiles."""
-    members: Sequence[RunSpec] = [run, run.model_copy(update={"seed": run.seed + 1})]
-    planner.use_threads(run, 1)
-    population = Population(members, tasks.build(run.task, run.data_seed, run.train.batch, device), device)
-    population.train_step(population.task.batch("train", 0))
-    population.evaluate()
-
-
 def main() -> None:
     os.nice(NICE)
     device = torch.device(sys.argv[1])
     for line in _lines():
         with contextlib.suppress(Exception):
-            step(RunSpec.from_json(line), device)
+            run = RunSpec.from_json(line)
+            planner.use_threads(run, 1)
+            rehearse(run, tasks.build(run.task, run.data_seed, run.train.batch, device), device)
             if device.type == "cuda":
                 torch.cuda.empty_cache()
 

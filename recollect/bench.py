@@ -18,6 +18,7 @@ import torch
 from recollect import checkpoint, planner, tasks
 from recollect.errors import SpecError
 from recollect.population import Population
+from recollect.rehearsal import rehearse
 from recollect.spec import RunSpec
 from recollect.spec.train import Precision
 
@@ -151,6 +152,7 @@ def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float,
         torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
     start = time.perf_counter()
+    rehearse(run, task, device)
     population = Population(members, task, device)
     population.train_step(task.batch("train", 0))
     planner.wait(device)

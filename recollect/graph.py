@@ -15,36 +15,32 @@ WARM_CALLS = 2  # run as they are: they compile kernels, and let libraries alloc
 class Replayed:
     """Call it with the work, always the same; from the third call on it is a recording that runs.
 
-    It does not keep the work, which belongs to what keeps this object: a cycle would hold the memory of both.
+    All calls are made on one stream, and not on the default one, which cannot be recorded. It does not keep the work, which
+    belongs to what keeps this object: a cycle would hold the memory of both.
     """
 
-    def __init__(self, device: torch.device):
-        self.device = device
+    def __init__(self) -> None:
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._stream = torch.cuda.Stream(device)  # recording needs a stream of its own, and the warm calls the same one
 
     def __call__(self, work: Callable[[], None]) -> None:
-        if self._graph is None and self._calls >= WARM_CALLS:
-            self._graph = self._recorded(work)
-        if self._graph is not None:
-            self._graph.replay()
-            return
-        self._calls += 1
-        current = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
+        if self._graph is None and self._calls < WARM_CALLS:
+            self._calls += 1
             work()
-        current.wait_stream(self._stream)
+            return
+        if self._graph is None:
+            self._graph = _recorded(work)
+        self._graph.replay()
 
-    def _recorded(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        # Garbage may be another recording, and taking one down invalidates the one being made: none is collected meanwhile.
-        gc.collect()
-        gc.disable()
-        try:
-            with torch.cuda.graph(graph, stream=self._stream):
-                work()
-        finally:
-            gc.enable()
-        return graph
+
+def _recorded(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph()
+    # Garbage may be another recording, and taking one down invalidates the one being made: none is collected meanwhile.
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            work()
+    finally:
+        gc.enable()
+    return graph

@@ -120,14 +120,14 @@ class Keeper:
         gone = {end.run.run_id for end in event.ends}
         for run in self._chosen(ended, event.evaluations):
             about = self._about(run, event.evaluations[run.run_id])
-            write(self.folder / f"{run.run_id}{SUFFIX}", member_weights(population, run.run_id), about)
+            write(self.folder / f"{run.run_id}{SUFFIX}", population.weights(run.run_id), about)
             self._written[run.run_id] = about
         for run in population.members if self.policy.snapshots else ():
             found = event.evaluations.get(run.run_id)
             wanted = run.run_id not in gone and (self.policy.best or self.policy.asks_for(run))
             if wanted and found and found.step in self.policy.snapshot_steps(run):
                 path = self.folder / run.run_id / f"{found.step}{SUFFIX}"
-                write(path, member_weights(population, run.run_id), self._about(run, found))
+                write(path, population.weights(run.run_id), self._about(run, found))
 
     def settle(self, run_ids: Iterable[str]) -> None:
         """After the ends of these runs are stored: remove what they have beaten, and their own snapshots if they lost."""
@@ -188,12 +188,6 @@ def evenly(entries: Sequence[int], count: int) -> list[int]:
     if count >= len(entries):
         return list(entries)
     return [entries[(2 * i + 1) * len(entries) // (2 * count)] for i in range(count)]
-
-
-def member_weights(population: Population, run_id: str) -> dict[str, Tensor]:
-    """A copy of one member's weights, on the CPU."""
-    place = [run.run_id for run in population.members].index(run_id)
-    return {name: value[place].detach().cpu().clone() for name, value in population.model.state_dict().items()}
 
 
 def write(path: Path, weights: Mapping[str, Tensor], about: Kept) -> None:

@@ -8,15 +8,26 @@ from recollect.spec import RunSpec
 
 @dataclass(frozen=True)
 class PackStarted:
+    """Packs may train side by side: `pack` tells them apart."""
+
     runs: tuple[RunSpec, ...]
     from_step: int
+    pack: int = 0
 
 
 @dataclass(frozen=True)
 class Advanced:
-    """`members` runs made one step."""
+    """`members` runs of a pack made one step."""
 
     members: int
+    pack: int = 0
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A pack did not fit into memory: its runs start again."""
+
+    pack: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,4 +53,4 @@ class Remark:
     text: str
 
 
-Notice = PackStarted | Advanced | Seen | RunEnded | Remark
+Notice = PackStarted | Advanced | GivenUp | Seen | RunEnded | Remark

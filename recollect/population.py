@@ -3,6 +3,9 @@
 Shapes: P members of the tensors (on a CPU at least two, see `_padded`), S steps.
 Nothing between two evaluations waits for the device: rates come from a table on the device, losses and the first bad step are
 accumulated there. No operation reduces over P, so a member's numbers do not depend on its neighbours.
+
+On a GPU each population has a stream of its own: small ones that are stepped in turn then fill the device together. Rows are
+drawn on the stream of whoever asks for a step, and handed over.
 """
 
 import contextlib
@@ -84,9 +87,31 @@ class Population:
         self.task, self.device = task, device
         self.step = 0
         self._steps_since_evaluation = 0
-        self._build(list(members))
-        initialise(self.model, [run.seed for run in self._padded])
-        self._start_moments()
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        with self._apart():
+            self._build(list(members))
+            initialise(self.model, [run.seed for run in self._padded])
+            self._start_moments()
+
+    @contextlib.contextmanager
+    def _apart(self, awaited: bool = True) -> Iterator[None]:
+        """On this population's own stream, after all that was asked for so far; what is asked for next waits if `awaited`."""
+        if self._stream is None:
+            yield
+            return
+        outside = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            yield
+        if awaited:
+            outside.wait_stream(self._stream)
+
+    def _handed_over(self, batch: Batch) -> Batch:
+        """Rows drawn outside, whose memory must not be used again before this population has read them."""
+        if self._stream is not None:
+            for tensor in vars(batch).values():
+                tensor.record_stream(self._stream)
+        return batch
 
     def _build(self, members: list[RunSpec]) -> None:
         self.members = members
@@ -111,7 +136,7 @@ class Population:
         """Of a step on a GPU; to be made anew whenever a tensor that a step uses is another one."""
         # Code from outside may look at values or allocate on the side, which a recording does not survive.
         foreign = any(isinstance(block.mixer, ModuleStack) for block in self.model.layers)
-        return Replayed(self.device) if self.device.type == "cuda" and not foreign else None
+        return Replayed() if self.device.type == "cuda" and not foreign else None
 
     def _per_member(self, values: list[float]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=self.device)
@@ -127,15 +152,17 @@ class Population:
 
     def train_step(self, batch: Batch) -> None:
         """One optimiser step of every member on the same rows."""
-        if self.members[0].model.dropout:
-            self.model.noise.set(self._seeds_P, self.step)
-        self._now.set(self._rates_SP[self.step], self.step, self.members[0].train)
-        if self._recording is None:
-            self._rows = batch
-            self._one_step()
-        else:
-            self._rows = _copied(batch, self._rows)
-            self._recording(self._one_step)
+        batch = self._handed_over(batch)
+        with self._apart(awaited=False):
+            if self.members[0].model.dropout:
+                self.model.noise.set(self._seeds_P, self.step)
+            self._now.set(self._rates_SP[self.step], self.step, self.members[0].train)
+            if self._recording is None:
+                self._rows = batch
+                self._one_step()
+            else:
+                self._rows = _copied(batch, self._rows)
+                self._recording(self._one_step)
         self.step += 1
         self._steps_since_evaluation += 1
 
@@ -218,8 +245,9 @@ class Population:
         self.model.eval()  # no dropout
         sums = torch.stack([self._sums(split) for split in self.task.test_splits]).cpu()  # (splits, 6, P)
         self.model.train()
-        mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
-        self._loss_sum_P.zero_()
+        with self._apart():
+            mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
+            self._loss_sum_P.zero_()
         self._steps_since_evaluation = 0
         return [self._evaluation(sums[:, :, p], float(mean_loss_P[p])) for p in range(len(self.members))]
 
@@ -228,16 +256,16 @@ class Population:
         population = len(self._padded)
         total = torch.zeros(6, population, dtype=torch.float64, device=self.device)
         for piece in range(self.task.pieces(split)):
-            batch = self.task.batch(split, piece)
-            with self._products():
+            batch = self._handed_over(self.task.batch(split, piece))
+            with self._apart(), self._products():
                 loss_P, right_PM = self.model.verdict(self._aligned(batch))
-            right_PBK = right_PM[:, : batch.labels_BK.numel()].view(population, *batch.labels_BK.shape)
-            total[0] += loss_P
-            total[1] += (batch.labels_BK != IGNORE).sum()
-            total[2] += (right_PBK & batch.scored_BK).sum((1, 2))
-            total[3] += batch.scored_BK.sum()
-            total[4] += (right_PBK | ~batch.scored_BK).all(2).sum(1)
-            total[5] += batch.rows
+                right_PBK = right_PM[:, : batch.labels_BK.numel()].view(population, *batch.labels_BK.shape)
+                total[0] += loss_P
+                total[1] += (batch.labels_BK != IGNORE).sum()
+                total[2] += (right_PBK & batch.scored_BK).sum((1, 2))
+                total[3] += batch.scored_BK.sum()
+                total[4] += (right_PBK | ~batch.scored_BK).all(2).sum(1)
+                total[5] += batch.rows
         return total
 
     def _evaluation(self, sums_S6: Tensor, train_loss: float) -> Evaluation:
@@ -251,14 +279,22 @@ class Population:
 
     def diverged(self) -> list[int]:
         """For each member the first step whose loss was not finite, or 0."""
-        return self._diverged_P[: len(self.members)].tolist()
+        with self._apart():
+            return self._diverged_P[: len(self.members)].tolist()
 
     # ---- changing shape, stopping and going on ----
 
     def state(self) -> PopulationState:
         """A copy of everything, on the CPU."""
         live = self._live()
-        return dataclasses.replace(live, tensors={name: value.cpu().clone() for name, value in live.tensors.items()})
+        with self._apart():
+            return dataclasses.replace(live, tensors={name: value.cpu().clone() for name, value in live.tensors.items()})
+
+    def weights(self, run_id: str) -> dict[str, Tensor]:
+        """A copy of one member's weights, on the CPU."""
+        place = [run.run_id for run in self.members].index(run_id)
+        with self._apart():
+            return {name: value[place].detach().cpu().clone() for name, value in self.model.state_dict().items()}
 
     def _live(self) -> PopulationState:
         """Everything where it is, no copies."""
@@ -276,6 +312,10 @@ class Population:
         """Go on from a state of exactly these members."""
         if state.run_ids != tuple(run.run_id for run in self.members):
             raise ValueError("the state belongs to other members")
+        with self._apart():
+            self._take(state)
+
+    def _take(self, state: PopulationState) -> None:
         index = [p % len(self.members) for p in range(len(self._padded))]
         tensors = {name: value[index].to(self.device) for name, value in state.tensors.items()}
         weights = {name.removeprefix("weight/"): value for name, value in tensors.items() if name.startswith("weight/")}
@@ -289,10 +329,11 @@ class Population:
 
     def keep(self, run_ids: Sequence[str]) -> None:
         """Compact: only these members go on."""
-        state = self._live().select(run_ids)  # copies, and on a GPU they stay there
         by_id = {run.run_id: run for run in self.members}
-        self._build([by_id[run_id] for run_id in run_ids])
-        self.restore(state)
+        with self._apart():
+            state = self._live().select(run_ids)  # copies, and on a GPU they stay there
+            self._build([by_id[run_id] for run_id in run_ids])
+            self._take(state)
 
 
 def _copied(batch: Batch, into: Batch | None) -> Batch:

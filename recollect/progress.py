@@ -2,16 +2,26 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from recollect.analysis import rate_text, score_text
-from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
+from recollect.notices import Advanced, GivenUp, Notice, PackStarted, Remark, RunEnded, Seen
 from recollect.pace import Pace
 from recollect.rows import FINISHED, Evaluation, RunRow
 from recollect.spec import RunSpec
+
+
+@dataclass
+class _Pack:
+    """Runs that train in lock step."""
+
+    shape_id: str
+    running: dict[str, RunSpec]  # those that have not ended
+    step: int  # where they stand
 
 
 class Progress:
@@ -32,8 +42,7 @@ class Progress:
         self._todo = {row.run_id: RunSpec.parse(row.spec) for row in rows if row.status not in FINISHED}
         self._pace = Pace(self._todo.values(), operations)
         self._best: dict[str, dict[float, float]] = {}
-        self._running: dict[str, RunSpec] = {}  # of the current pack, those that have not ended
-        self._step = 0  # where they stand
+        self._packs: dict[int, _Pack] = {}
         self._since = time.monotonic()  # up to when time is accounted for
         for row in rows:
             if row.status in FINISHED:
@@ -56,31 +65,38 @@ class Progress:
         left = self._pace.left
         match notice:
             case PackStarted():
-                for run in self._running.values():
-                    left[run.shape_id] += self._step  # a pack that was given up (out of memory) starts again
-                self._running, self._step = {run.run_id: run for run in notice.runs}, notice.from_step
+                shape = notice.runs[0].shape_id
+                self._packs[notice.pack] = _Pack(shape, {run.run_id: run for run in notice.runs}, notice.from_step)
                 # Steps behind a checkpoint were made by an earlier process: they are done, but tell nothing about speed.
-                left[notice.runs[0].shape_id] -= notice.from_step * len(notice.runs)
+                left[shape] -= notice.from_step * len(notice.runs)
                 self._since = time.monotonic()
             case Advanced():
                 now = time.monotonic()
-                shape = next(iter(self._running.values())).shape_id
-                self._pace.took(shape, notice.members, now - self._since)
+                pack = self._packs[notice.pack]
+                self._pace.took(pack.shape_id, notice.members, now - self._since)
                 self._since = now
-                self._step += 1
-                left[shape] -= notice.members
+                pack.step += 1
+                left[pack.shape_id] -= notice.members
+            case GivenUp():
+                gone = self._packs.pop(notice.pack, None)  # none if it did not even start
+                if gone is not None:
+                    left[gone.shape_id] += gone.step * len(gone.running)
             case Seen():
                 for run_id, evaluation in notice.evaluations.items():
-                    run = self._running[run_id]
+                    run = self._pack_of(run_id).running[run_id]
                     score = evaluation.score(run.task.score_name)
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunEnded():
                 self.ended += 1
                 # A run that was stopped, diverged or failed makes fewer steps than planned; one that failed at once makes none.
-                made = self._step if self._running.pop(notice.run.run_id, None) else 0
+                pack = self._pack_of(notice.run.run_id)
+                made = pack.step if pack.running.pop(notice.run.run_id, None) else 0
                 left[notice.run.shape_id] -= notice.run.train.steps - made
             case Remark():
                 pass
+
+    def _pack_of(self, run_id: str) -> _Pack:
+        return next((pack for pack in self._packs.values() if run_id in pack.running), _Pack("", {}, 0))
 
     # ---- a store that others fill ----
 

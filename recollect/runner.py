@@ -2,11 +2,14 @@
 
 All state is in the store and in the checkpoint files, so a worker may die anywhere; the next one goes on from there. Several
 workers may share a folder. What happens is told to `listen`; nothing is printed.
+
+Members of a pack train in lock step, on the same rows. On a GPU, places that ended runs leave are filled: waiting runs of the
+same shape begin as a pack of their own beside it, and the packs are stepped in turn, each on its own stream. A pack that has
+become small then shares the device with them, and together they do as much as one large pack would (docs/log.md).
 """
 
 import contextlib
-import threading
-import time
+import itertools
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,24 +19,24 @@ import torch
 
 from recollect import checkpoint, planner, tasks
 from recollect.ahead import Ahead
+from recollect.claimed import ClaimedPack, Surroundings
 from recollect.durable import sweep_orphans
-from recollect.early import EarlyDecisions
 from recollect.errors import RecollectError, ResourceError, Stopped
 from recollect.keep import Keeper, Policy
-from recollect.notices import Advanced, Notice, PackStarted, Remark, RunEnded, Seen
+from recollect.notices import GivenUp, Notice, Remark, RunEnded
 from recollect.ops.heap import give_back_freed_memory
 from recollect.ownership import this_process
-from recollect.population import Population, PopulationState
-from recollect.rows import FINISHED, Evaluation
+from recollect.population import PopulationState
+from recollect.rehearsal import rehearse
+from recollect.rows import FINISHED
 from recollect.spec import RunSpec
 from recollect.store import Store
 from recollect.store_records import Result, Todo
 from recollect.tasks.base import Task
-from recollect.train import End, Looked, Ready, train
 
-LEASE_S, HEARTBEAT_S = 60.0, 10.0
-SAVE_EVERY_S = 0.5  # at least this long between checkpoints ...
-SAVE_SHARE = 0.02  # ... and so long that saving takes at most this share of the time
+LEASE_S = 60.0
+JOIN_SHARE = 0.25  # of the places that must be free before others join: a pack of a few would not be worth its start
+MOST_PACKS = 4  # side by side
 
 
 @dataclass
@@ -50,13 +53,25 @@ class Worker:
     stop: Callable[[], int] = lambda: 0  # asked between steps: an exit code to stop with, or 0
     threads: int = field(default_factory=torch.get_num_threads)  # CPU threads that may be used
     beside: int = 1  # workers on this machine, this one included: memory and runs are shared among them
+    side_by_side: bool | None = None  # whether packs may be; None: on a GPU, since on a CPU a few members cost what they are
     _specs: dict[str, RunSpec] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)  # measured, by shape
+    _most: dict[str, int] = field(default_factory=dict)  # that may train at once after memory ran out, by shape
+    _packs: list[ClaimedPack] = field(default_factory=list)
+    _places: int = 0  # the most runs that have trained at once since there were none
+    _rehearsed: set[str] = field(default_factory=set)
     _task: tuple[str, Task] | None = None
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.folder, Policy.of(self.store))
         self.ahead = Ahead(self.device)
+        if self.side_by_side is None:
+            self.side_by_side = self.device.type == "cuda"
+        self._numbers = itertools.count()
+        self._around = Surroundings(
+            self.store, self.keeper, self.checkpoints, self.device, self.lease_s, self.listen, self._data,
+            under_way=self._under_way, settled=self.get_next_ready,
+        )  # fmt: skip
 
     @property
     def checkpoints(self) -> Path:
@@ -65,39 +80,101 @@ class Worker:
     def work(self) -> None:
         """Until nothing is todo. Runs that a living process holds are left to it."""
         with contextlib.closing(self.ahead):
-            self._work()
+            sweep_orphans(self.checkpoints)
+            self.keeper.tidy(self.store)
+            try:
+                self._work()
+            except RecollectError:
+                for pack in self._packs:
+                    self.store.release(pack.claims)
+                raise
+            finally:
+                for pack in self._packs:
+                    pack.close()
+                self._packs.clear()
+            self.keeper.tidy(self.store)
+            checkpoint.discard(self.checkpoints, [row.run_id for row in self.store.rows() if row.status in FINISHED])
 
     def _work(self) -> None:
-        sweep_orphans(self.checkpoints)
-        self.keeper.tidy(self.store)
-        while True:
-            self.store.reclaim()
-            pack, state = self._next_pack()
-            if not pack:
-                break
-            planner.use_threads(pack[0], self.threads)
-            claims = self.store.claim([run.run_id for run in pack], this_process(), self.lease_s)
-            pack = tuple(run for run in pack if run.run_id in claims)
-            if pack:
-                mine = state.select([run.run_id for run in pack]) if state else None  # another worker may have got some
-                self._train_claimed(pack, claims, mine)
-        self.keeper.tidy(self.store)
-        checkpoint.discard(self.checkpoints, [row.run_id for row in self.store.rows() if row.status in FINISHED])
+        self._fill()
+        while self._packs:
+            before = self._under_way()
+            for pack in list(self._packs):
+                code = self.stop()
+                if code:
+                    raise self._stopped(code, self._packs)
+                self._advance(pack)
+            if self._under_way() < before:
+                self._fill()
+
+    def _under_way(self) -> int:
+        """Runs that train now."""
+        return sum(len(pack.claims) for pack in self._packs)
 
     # ---- choosing ----
 
-    def _next_pack(self) -> tuple[tuple[RunSpec, ...], PopulationState | None]:
-        """Same-shaped runs that should train together next, and where they stand; runs with a checkpoint come first."""
+    def _fill(self) -> None:
+        """Begin packs for as long as there are runs, and places for them."""
+        if not self._packs:
+            self._places = 0
+        while not self._packs or (self.side_by_side and len(self._packs) < MOST_PACKS):
+            self.store.reclaim()
+            runs, state, limit = self._next_pack()
+            if not runs:
+                return
+            planner.use_threads(runs[0], self.threads)
+            claims = self.store.claim([run.run_id for run in runs], this_process(), self.lease_s)
+            mine = tuple(run for run in runs if run.run_id in claims)  # another worker may have got some
+            if mine:
+                state = state.select([run.run_id for run in mine]) if state else None
+                self._packs.append(ClaimedPack(self._around, next(self._numbers), mine, claims, state, limit))
+                self._places = max(self._places, self._under_way())
+
+    def _next_pack(self) -> tuple[tuple[RunSpec, ...], PopulationState | None, int | None]:
+        """Same-shaped runs that should train together next, where they stand, and the most that may train beside them.
+
+        Runs with a checkpoint come first.
+        """
         waiting = self._waiting()
+        if self._packs:
+            return self._next_beside(waiting)
         if not waiting:
-            return (), None
+            return (), None, None
         resumed = self._from_checkpoint(waiting)
         if resumed is not None:
-            return resumed
+            return *resumed, self._limit(waiting[run.run_id] for run in resumed[0])
         specs = self._in_order(waiting)
         same = [run for run in specs if run.shape_id == specs[0].shape_id]
-        limits = [waiting[run.run_id].pack_limit or len(same) for run in same]
-        return tuple(same[: planner.evenly(len(same), min(self._size(same), *limits))]), None
+        limit = self._limit(waiting[run.run_id] for run in same)
+        return tuple(same[: self._room(same, limit)]), None, limit
+
+    def _next_beside(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState | None, int | None]:
+        """The same beside what trains already: there is room for its own shape alone."""
+        shape = self._packs[0].shape_id
+        same = [self._specs[run_id] for run_id in waiting if self._specs[run_id].shape_id == shape]
+        limit = self._limit(waiting[run.run_id] for run in same)
+        room = self._room(same, limit) if same else 0
+        # Checkpoints are read to their last byte when they are looked for: only if there can be any.
+        begun = {run.run_id: waiting[run.run_id] for run in same if waiting[run.run_id].attempt}
+        resumed = self._from_checkpoint(begun) if room and begun else None
+        if resumed is not None:
+            return (*resumed, limit) if len(resumed[0]) <= room else ((), None, None)
+        return tuple(same[:room]), None, limit
+
+    def _limit(self, todos: Iterable[Todo]) -> int | None:
+        """The most runs that these, and those that train, may train beside."""
+        limits = [*(todo.pack_limit for todo in todos), *(pack.limit for pack in self._packs)]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _room(self, same: Sequence[RunSpec], limit: int | None) -> int:
+        """How many of these waiting runs of one shape should begin now.
+
+        At first as many as make all packs about equally large. Later as many as have ended since, or all if they fit.
+        """
+        taken = self._under_way()
+        size = min(self._size(same), limit or len(same) + taken)
+        room = min(size, max(planner.evenly(len(same) + taken, size), self._places)) - taken
+        return 0 if taken and room < min(len(same), JOIN_SHARE * size) else min(room, len(same))
 
     def _waiting(self) -> dict[str, Todo]:
         waiting = {todo.run_id: todo for todo in self.store.todo() if self.chosen is None or todo.run_id in self.chosen}
@@ -142,21 +219,23 @@ class Worker:
             return size, 0.0  # it fails soon enough, and then for its own reason
 
     def _size(self, runs: Sequence[RunSpec]) -> int:
-        if self.pack_size is not None:
-            return self.pack_size
+        """How many runs of this shape may train at a time, those that do already included."""
         shape = runs[0].shape_id
+        if self.pack_size is not None:
+            return min(self.pack_size, self._most.get(shape, self.pack_size))
         if shape not in self._sizes:
             planner.use_threads(runs[0], self.threads)
+            taken = self._under_way()
             try:
-                size = planner.pack_size(runs, self._data(runs[0]), self.device, beside=self.beside)
+                size = taken + planner.pack_size(runs, self._data(runs[0]), self.device, beside=self.beside)
                 # Something is left for the others; but a lonely member costs as much as two.
-                self._sizes[shape] = min(size, max(2, -(-len(runs) // self.beside)))
+                self._sizes[shape] = min(size, max(2, -(-(taken + len(runs)) // self.beside)))
             except Exception as error:
                 self._give_up_if_lost(error)
                 # Out of memory, or a mixer that fails: a run on its own then fails for its own reason, and no other with it.
                 self.store.note("planning", f"{runs[0].model.mixer.name}: {type(error).__name__}: {error}")
-                self._sizes[shape] = 1
-        return self._sizes[shape]
+                self._sizes[shape] = max(1, taken)
+        return min(self._sizes[shape], self._most.get(shape, self._sizes[shape]))
 
     def _data(self, run: RunSpec) -> Task:
         """The data of a run; those of the last pack are kept, because the next one often shares them."""
@@ -164,46 +243,60 @@ class Worker:
         if self._task is None or self._task[0] != key:
             self._task = None  # before the new one is built: two sets of rows need not fit
             self._task = (key, tasks.build(run.task, run.data_seed, run.train.batch, self.device))
-        return self._task[1]
+        task = self._task[1]
+        if run.shape_id not in self._rehearsed:
+            self._rehearsed.add(run.shape_id)
+            rehearse(run, task, self.device)
+        return task
 
     # ---- training ----
 
-    def _train_claimed(self, pack: tuple[RunSpec, ...], claims: dict[str, int], state: PopulationState | None) -> None:
-        """Train a claimed pack to its end, whatever happens to it."""
-        with _Heart(self.store, claims, self.lease_s):
-            try:
-                _Training(self, pack, claims, state).run()
-            except RecollectError:
-                self.store.release(claims)
-                raise
-            except Exception as error:
-                code = self.stop()
-                if code:  # a signal reaches compilers and other children too, and what they then say is no result
-                    self.store.release(claims)
-                    raise Stopped(f"stopped; go on with `recollect resume {self.folder}`", code) from error
-                if isinstance(error, RuntimeError | MemoryError) and is_out_of_memory(error):
-                    self._split(pack, claims)
-                else:
-                    self._fail(pack, claims, error)
+    def _advance(self, pack: ClaimedPack) -> None:
+        """One step further, whatever happens to it."""
+        try:
+            if pack.advance():
+                return
+        except RecollectError:
+            raise
+        except Exception as error:
+            code = self.stop()
+            if code:  # a signal reaches compilers and other children too, and what they then say is no result
+                raise self._stopped(code, [other for other in self._packs if other is not pack]) from error
+            if isinstance(error, RuntimeError | MemoryError) and is_out_of_memory(error):
+                self._split(pack)
+            else:
+                self._fail(pack, error)
+        pack.close()
+        self._packs.remove(pack)
 
-    def _split(self, pack: tuple[RunSpec, ...], claims: dict[str, int]) -> None:
+    def _stopped(self, code: int, sound: Iterable[ClaimedPack]) -> Stopped:
+        for pack in sound:
+            pack.save()
+        return Stopped(f"stopped; go on with `recollect resume {self.folder}`", code)
+
+    def _split(self, pack: ClaimedPack) -> None:
         """Out of memory: half the company next time; a run that does not fit alone has failed."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         else:
             give_back_freed_memory()
-        if len(pack) == 1:
-            self._finish_failed(pack, claims, "oom: one run alone does not fit into memory; use a smaller batch or width")
+        left = [run for run in pack.runs if run.run_id in pack.claims]
+        others = self._under_way() - len(left)
+        if len(left) == 1 and not others:
+            self._finish_failed(pack, "oom: one run alone does not fit into memory; use a smaller batch or width")
             return
-        half = max(1, len(pack) // 2)
-        self._sizes[pack[0].shape_id] = half
-        self.store.release(claims, pack_limit=half)
-        self.store.note("memory", f"{len(pack)} runs did not fit into memory together; going on with {half}")
-        self.listen(Remark(f"out of memory with {len(pack)} runs together: going on with {half}"))
+        half = max(1, len(left) // 2)
+        self._most[pack.shape_id] = max(half, others)
+        self.store.release(pack.claims, pack_limit=None if others else half)
+        self.listen(GivenUp(pack.number))
+        beside = f" beside {others} others" if others else ""
+        then = "they wait for those" if others else f"going on with {half}"
+        self.store.note("memory", f"{len(left)} runs did not fit into memory together{beside}; {then}")
+        self.listen(Remark(f"out of memory with {len(left)} runs together{beside}: {then}"))
 
-    def _fail(self, pack: tuple[RunSpec, ...], claims: dict[str, int], error: Exception) -> None:
+    def _fail(self, pack: ClaimedPack, error: Exception) -> None:
         self.store.note("error", "".join(traceback.format_exception(error)))
-        self._finish_failed(pack, claims, f"error: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        self._finish_failed(pack, f"error: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
         self._give_up_if_lost(error)
 
     def _give_up_if_lost(self, error: Exception) -> None:
@@ -214,139 +307,18 @@ class Worker:
                 f"the runs that are still to do are untouched; go on with `recollect resume {self.folder}`"
             )
 
-    def _finish_failed(self, pack: tuple[RunSpec, ...], claims: dict[str, int], failure: str) -> None:
+    def _finish_failed(self, pack: ClaimedPack, failure: str) -> None:
+        left = [run for run in pack.runs if run.run_id in pack.claims]
         self.store.finish(
-            [Result(run.run_id, claims[run.run_id], "failed", steps=0, wall_s=0.0, failure=failure) for run in pack]
+            [Result(run.run_id, pack.claims[run.run_id], "failed", steps=0, wall_s=0.0, failure=failure) for run in left]
         )
-        for run in pack:
+        for run in left:
             self.listen(RunEnded(run, "failed", None, 0, failure))
 
 
 def _data_key(run: RunSpec) -> str:
     """Equal for runs that see the same rows."""
     return f"{run.task!r} {run.data_seed} {run.train.batch}"
-
-
-class _Training:
-    """One claimed pack from its checkpoint, or from its start, to its end."""
-
-    def __init__(self, worker: Worker, pack: tuple[RunSpec, ...], claims: dict[str, int], state: PopulationState | None):
-        self.worker, self.claims = worker, dict(claims)
-        self.population = Population(pack, worker._data(pack[0]), worker.device)
-        self.decisions = EarlyDecisions()
-        if state is not None:
-            self.population.restore(state)
-        for run, curve in self._rewind(pack).items():
-            self.decisions.remember(run, curve)
-        self.clock = self.saved_at = time.monotonic()
-        self.wait_s = SAVE_EVERY_S
-        self.wall_s = dict.fromkeys(claims, 0.0)
-        self.looks = 0
-        worker.listen(PackStarted(pack, self.population.step))
-
-    def _rewind(self, pack: tuple[RunSpec, ...]) -> dict[RunSpec, list[Evaluation]]:
-        """Drop what an earlier attempt recorded after the checkpoint; each run's curve up to it."""
-        self.worker.store.rewind(self.claims, self.population.step)
-        return {run: self.worker.store.curve(run.run_id) for run in pack}
-
-    def run(self) -> None:
-        for event in train(self.population, self.decisions):
-            match event:
-                case Ready():
-                    self._between_steps(event)
-                case Looked():
-                    self._looked(event)
-
-    def _between_steps(self, event: Ready) -> None:
-        worker = self.worker
-        code = worker.stop()
-        if code:
-            self._save()
-            raise Stopped(f"stopped; go on with `recollect resume {worker.folder}`", code)
-        if time.monotonic() - self.saved_at >= self.wait_s:
-            self._save()
-        worker.listen(Advanced(event.members))
-
-    def _save(self) -> None:
-        start = time.monotonic()
-        state = self.population.state()
-        content = {"steps_since_evaluation": state.steps_since_evaluation}
-        checkpoint.save(self.worker.checkpoints, checkpoint.Checkpoint(state.run_ids, state.step, state.tensors, content))
-        self.worker.store.progress(self.claims, state.step)
-        self.saved_at = time.monotonic()
-        self.wait_s = max(SAVE_EVERY_S, (self.saved_at - start) / SAVE_SHARE)
-
-    def _looked(self, event: Looked) -> None:
-        self._share_time()
-        ended = {end.run.run_id for end in event.ends}
-        going = {run_id: found for run_id, found in event.evaluations.items() if run_id not in ended}
-        store, keeper = self.worker.store, self.worker.keeper
-        keeper.look(self.population, event)
-        refused = store.record(self.claims, going.items()) if going else set()
-        if event.ends:
-            refused |= store.finish([self._result(end, event) for end in event.ends])
-            keeper.settle(ended - refused)
-        self.worker.listen(Seen(event.evaluations))
-        for end in event.ends:
-            if end.run.run_id not in refused:
-                last = event.evaluations.get(end.run.run_id)
-                early = f"{end.stopped_early} early" if end.stopped_early else ""
-                detail = f"at step {end.diverged_step}" if end.status == "diverged" else early
-                self.worker.listen(RunEnded(end.run, end.status, last, event.step, detail))
-        for run_id in ended:
-            self.claims.pop(run_id, None)
-        self.looks += 1
-        if self.looks == 1:  # by now this population has all the memory it wants
-            self.worker.get_next_ready(self.population.members[0])
-
-    def _share_time(self) -> None:
-        """Each living member pays its share of the time since the last look."""
-        now = time.monotonic()
-        for run_id in self.claims:
-            self.wall_s[run_id] += (now - self.clock) / len(self.claims)
-        self.clock = now
-
-    def _result(self, end: End, event: Looked) -> Result:
-        run_id = end.run.run_id
-        device = self.worker.device
-        return Result(
-            run_id,
-            self.claims[run_id],
-            end.status,
-            steps=event.step,
-            wall_s=self.wall_s[run_id],
-            last=event.evaluations.get(run_id),
-            stopped_early=end.stopped_early,
-            diverged_step=end.diverged_step,
-            parameters=self.population.model.parameters_per_member(),
-            state_size=self.population.model.state_size(),
-            device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-            threads=torch.get_num_threads(),
-            versions=checkpoint.versions(),
-        )
-
-
-class _Heart(threading.Thread):
-    """Renews the leases of a pack while it trains."""
-
-    def __init__(self, store: Store, claims: dict[str, int], lease_s: float):
-        super().__init__(daemon=True)
-        self.store, self.claims, self.lease_s = store, dict(claims), lease_s
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        while not self.ended.wait(min(HEARTBEAT_S, self.lease_s / 6)):
-            try:
-                self.store.heartbeat(self.claims, self.lease_s)
-            except ResourceError:
-                continue  # a full disk: the training thread meets it too, and says so
-
-    def __enter__(self) -> None:
-        self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.ended.set()
-        self.join()
 
 
 def is_device_lost(error: BaseException) -> bool:

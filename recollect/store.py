@@ -190,9 +190,8 @@ class Store(Database):
 
     def todo(self) -> list[Todo]:
         """What may be claimed, in the order of planning."""
-        return [
-            Todo(*row) for row in self._read("SELECT run_id, spec, pack_limit FROM runs WHERE status = 'todo' ORDER BY rowid")
-        ]
+        found = self._read("SELECT run_id, spec, pack_limit, attempt FROM runs WHERE status = 'todo' ORDER BY rowid")
+        return [Todo(*row) for row in found]
 
     def sweeps(self) -> list[Sweep]:
         found = self._read(

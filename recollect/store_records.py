@@ -25,6 +25,7 @@ class Todo(NamedTuple):
     run_id: str
     spec: str
     pack_limit: int | None  # it may not train beside more than this; None: no limit known
+    attempt: int = 0  # how often it was begun
 
 
 class Sweep(NamedTuple):

@@ -12,8 +12,6 @@ from recollect.ahead import SHAPES, Ahead
 from recollect.ops import kernels
 from recollect.spec import RunSpec
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def heard(monkeypatch):
@@ -102,10 +100,6 @@ def test_processes_that_ended_are_replaced(make_run, monkeypatch):
     beside.prepare(make_run(), [make_run({"model.width": 40})])
     assert not set(beside._processes) & set(first)
     beside.close()
-
-
-def test_a_step_is_taken_and_looked_at(make_run):
-    ahead.step(make_run(), CPU)
 
 
 def test_processes_end_when_they_are_closed(make_run):

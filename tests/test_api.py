@@ -10,7 +10,7 @@ import recollect
 from recollect.api import Results, choose_device, plan
 from recollect.catalogue import duration
 from recollect.errors import SpecError
-from recollect.runner import PackStarted, RunEnded
+from recollect.notices import PackStarted, RunEnded
 from recollect.store import Store
 from recollect.sweep import build_sweep
 

@@ -1,6 +1,9 @@
 """On a GPU: kernels equal the plain operations, a recording equals the steps it records, members equal their solo runs."""
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -93,6 +96,59 @@ def test_a_state_goes_on_and_a_compaction_records_anew():
     mine, theirs = (population.state().select([runs[1].run_id]).tensors for population in (thinned, whole))
     for name, value in mine.items():
         torch.testing.assert_close(value, theirs[name], rtol=2e-4, atol=2e-6, msg=name)
+
+
+def test_populations_stepped_in_turn_are_those_stepped_apart():
+    """Each has a stream of its own; rows are shared, and drawn on another one."""
+    runs = seeds(run_of("mamba"), 6)
+    parts = [runs[:1], runs[1:3], runs[3:]]
+    apart = [population_of(part) for part in parts]
+    for population in apart:
+        for step in range(12):
+            population.train_step(population.task.batch("train", step))
+    beside = [population_of(part) for part in parts]
+    task = beside[0].task
+    for round_ in range(14):
+        for late, population in enumerate(beside):  # each begins a step after the one before
+            if 0 <= round_ - late < 12:
+                population.train_step(task.batch("train", round_ - late))
+    for one, other in zip(beside, apart, strict=True):
+        for name, value in one.state().tensors.items():
+            torch.testing.assert_close(value, other.state().tensors[name], rtol=0, atol=0, msg=name)
+
+
+REHEARSED = """
+import sys, torch, triton
+from recollect import tasks
+from recollect.population import Population
+from recollect.rehearsal import rehearse
+from recollect.spec import RunSpec
+compiled = []
+triton.knobs.compilation.listener = lambda **about: compiled.append((about["src"].name, about["cache_hit"]))
+run, device = RunSpec.from_json(sys.argv[1]), torch.device("cuda")
+task = tasks.build(run.task, 0, run.train.batch, device)
+rehearse(run, task, device)
+before = len(compiled)
+population = Population([run.model_copy(update={"seed": seed}) for seed in range(int(sys.argv[2]))], task, device)
+for step in range(4):
+    population.train_step(task.batch("train", step))
+population.evaluate()
+assert all(evaluation.test_loss < 8 for evaluation in population.evaluate())
+print(before, compiled[before:])
+"""
+
+
+@pytest.mark.parametrize("members", [1, 16])
+@pytest.mark.parametrize("mixer", ["attention", "mamba", "hyena", "delta_net", "lstm"])
+def test_after_a_rehearsal_nothing_is_left_to_compile(mixer, members, tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", REHEARSED, run_of(mixer, precision="bf16").canonical_json(), str(members)],
+        env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    before, after = told.stdout.split(maxsplit=1)
+    assert int(before) > 5
+    assert after.strip() == "[]"
 
 
 @pytest.mark.parametrize("mixer", ["attention", "mamba", "hyena"])

@@ -108,7 +108,7 @@ def test_the_best_of_a_cell_stays_in_whatever_order_runs_end(tmp_path, make_run,
     assert kept_runs(tmp_path) == {runs[2].run_id}
     about, weights = keep.read(tmp_path / keep.FOLDER / f"{runs[2].run_id}.safetensors")
     assert (about.score, about.test_loss, about.step, about.why) == (0.9, 0.2, 8, "best")
-    expected = keep.member_weights(population, runs[2].run_id)
+    expected = population.weights(runs[2].run_id)
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[name], expected[name]) for name in weights)
 

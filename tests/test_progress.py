@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from recollect import progress as view
+from recollect.notices import Advanced, GivenUp, PackStarted, Remark, RunEnded, Seen
 from recollect.progress import Progress
 from recollect.rows import Evaluation, RunRow
-from recollect.runner import Advanced, PackStarted, Remark, RunEnded, Seen
 from recollect.spec import RunSpec
 
 
@@ -84,10 +84,24 @@ def test_a_run_that_fails_before_it_starts_counts_in_full(runs):
 def test_a_pack_that_did_not_fit_starts_again(runs):
     progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
     advance(progress, 40, 3)
-    feed(progress, Remark("out of memory with 3 runs together: going on with 1"), PackStarted(runs[:1], 0))
+    feed(progress, GivenUp(), Remark("out of memory with 3 runs together: going on with 1"), GivenUp(7))
     assert progress.done == 0
+    feed(progress, PackStarted(runs[:1], 0))
     advance(progress, 100, 1)
     assert feed(progress, RunEnded(runs[0], "done", looked(1.0), 100)).done == 100
+
+
+def test_packs_side_by_side_count_apart(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs[:2], 0, pack=4))
+    feed(progress, *itertools.repeat(Advanced(2, pack=4), 40), PackStarted(runs[2:], 0, pack=5))
+    feed(progress, *itertools.repeat(Advanced(1, pack=5), 10))
+    assert progress.done == 90
+    feed(progress, Seen({runs[2].run_id: looked(0.5)}), RunEnded(runs[0], "done", looked(1.0), 40, "solved early"))
+    assert progress.done == 90 + 60
+    feed(progress, GivenUp(4))
+    assert progress.done == 100 + 10
+    feed(progress, *itertools.repeat(Advanced(1, pack=5), 90), RunEnded(runs[2], "done", looked(1.0), 100))
+    assert (progress.done, progress.ended) == (200, 2)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from recollect import planner, tasks
-from recollect.keep import FOLDER, SUFFIX, Kept, cell_id, evenly, kept_files, member_weights, read, write
+from recollect.keep import FOLDER, SUFFIX, Kept, cell_id, evenly, kept_files, read, write
 from recollect.model import Model
 from recollect.nn import initialise
 from recollect.population import Population
@@ -68,7 +68,7 @@ def _train(folder: Path, run: RunSpec, row: RunRow, device: torch.device, tell: 
     for step in range(1, last + 1):
         population.train_step(data.batch("train", step - 1))
         if step in wanted:
-            found[step] = member_weights(population, run.run_id)
+            found[step] = population.weights(run.run_id)
         if step % max(1, last // 100) == 0 or step == last:
             tell(step, last)
     outcome = population.evaluate()[0]

@@ -38,7 +38,7 @@ ELEMENTS = 512  # of a program's state: 16 per thread, so that K of them, A, dA 
 CHANNELS = 128  # most of a program: 4 per thread
 CHUNK = 4  # K: the borders have N / K times the size of u
 FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
-ROWS = 2  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More would idle small grids
+ROWS = 1  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More idle small grids
 # Of a thread of the backward, so that twelve programs share a multiprocessor. On an H200 Mamba then makes 1,322 run-steps/s at
 # width 64; with chunks of 8 and all 255 registers 1,280, with chunks of 4 and 128 registers 1,232.
 REGISTERS = 168
@@ -214,7 +214,7 @@ def _forward_kernel(
         borders_ptr += N * E
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["population"])  # one kernel for any number of members
 def _backward_kernel(
     dy_ptr, u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, skip_ptr, steps_ptr, borders_ptr,
     du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dskip_ptr,

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from harness import Acknowledge
 
-from recollect import api, cli, durable, failpoint, progress, report, runner, tasks
+from recollect import api, claimed, cli, durable, failpoint, progress, report, tasks
 from recollect.notices import Advanced, Notice, PackStarted, RunEnded
 from recollect.population import Population
 from recollect.runner import Worker
@@ -68,7 +68,7 @@ M = (
 RUNS_OF_T, STEPS_OF_T = 12, 60
 STEPS_A_SAVE = 4
 _M_MMAP_THRESHOLD, _CAPABILITY_VERSION_3 = -3, 0x20080522  # of the C library and of the kernel
-SECONDS_A_STEP = runner.SAVE_EVERY_S / STEPS_A_SAVE
+SECONDS_A_STEP = claimed.SAVE_EVERY_S / STEPS_A_SAVE
 
 
 def sweep(text: str) -> Sweep:
@@ -96,7 +96,7 @@ def outcome(folder: Path) -> dict[str, str]:
 
 
 def move_clock_by_steps() -> None:
-    """From here on the runner's time passes by steps alone, so that a checkpoint falls on every fourth step."""
+    """From here on the time of packs passes by steps alone, so that a checkpoint falls on every fourth step."""
     now, step = [0.0], Population.train_step
 
     def counted(self: Population, batch: Batch) -> None:
@@ -104,10 +104,10 @@ def move_clock_by_steps() -> None:
         now[0] += SECONDS_A_STEP
 
     Population.train_step = counted  # type: ignore[method-assign]
-    runner.time = SimpleNamespace(monotonic=lambda: now[0])  # type: ignore[assignment]
+    claimed.time = SimpleNamespace(monotonic=lambda: now[0])  # type: ignore[assignment]
 
 
-def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int) -> None:
+def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int, side_by_side: bool = False) -> None:
     """Plan the sweep and train what is todo; says each pack, each step before it is made and each end after it is stored."""
 
     def listen(notice: Notice) -> None:
@@ -122,7 +122,7 @@ def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int)
     move_clock_by_steps()
     with Store.create(folder) as store:
         api.plan(store, sweep(text))
-        Worker(store, folder, torch.device("cpu"), listen, pack_size=pack_size, threads=1).work()
+        Worker(store, folder, torch.device("cpu"), listen, pack_size=pack_size, threads=1, side_by_side=side_by_side).work()
     for name, times in failpoint._passed.items():
         acknowledge(f"passed {name} {times}")
 

@@ -9,11 +9,13 @@ from recollect.ops.head_loss import head_verdict as plain_verdict
 
 kernel = pytest.importorskip("recollect.ops.head_loss_triton", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.usefixtures("exact_products")
 IGNORE = -100
 DTYPES = [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)]
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter computes with NumPy, which warns of NaN
+pytestmark = [
+    pytest.mark.usefixtures("exact_products"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # the interpreter computes with NumPy, which warns of NaN
+]
 
 
 def cases() -> list[tuple[int, int, int, int]]:
@@ -50,8 +52,12 @@ def trained(function, x: Tensor, table: Tensor, labels: Tensor, g: Tensor) -> li
     return [loss.detach(), *torch.autograd.grad(loss, (x, table), g.to(loss.dtype))]
 
 
+def error(found: Tensor, wanted: Tensor) -> float:
+    return float((found.double() - wanted).abs().max()) / max(float(wanted.abs().max()), 1.0)
+
+
 def assert_near(found: Tensor, wanted: Tensor, tolerance: float) -> None:
-    assert float((found.double() - wanted).abs().max()) <= tolerance * max(float(wanted.abs().max()), 1.0)
+    assert error(found, wanted) <= tolerance
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
@@ -60,8 +66,10 @@ def test_loss_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance)
     x, table, labels, g = parts(shape, dtype)
     found = trained(kernel.head_loss, x, table, labels, g)
     assert [tensor.dtype for tensor in found] == [torch.float32, dtype, dtype]
-    for one, other in zip(found, trained(plain, x.double(), table.double(), labels, g.double()), strict=True):
-        assert_near(one, other, tolerance)
+    wanted = trained(plain, x.double(), table.double(), labels, g.double())
+    rounded = trained(plain, x, table, labels, g)  # what the plain form loses to sums of thousands of terms in this precision
+    for one, other, third in zip(found, wanted, rounded, strict=True):
+        assert_near(one, other, max(tolerance, 2 * error(third, other)))
 
 
 def test_rows_longer_than_a_block(short_blocks):

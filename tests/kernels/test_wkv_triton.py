@@ -38,9 +38,11 @@ def assert_like_the_plain_one(arguments: list[Tensor], tolerance: float, monkeyp
     found = results(wkv_triton.wkv, *arguments)
     monkeypatch.setenv("RECOLLECT_KERNELS", "off")
     wanted = results(wkv, *(x.double() for x in arguments))
-    for name, one, other in zip(NAMES, found, wanted, strict=True):
+    rounded = results(wkv, *(x.float() for x in arguments))  # what the plain form loses to long sums
+    for name, one, other, third in zip(NAMES, found, wanted, rounded, strict=True):
         assert one.dtype == (torch.float32 if name in ("dw", "du") else arguments[0].dtype)
-        assert (one - other).abs().max() <= tolerance * other.abs().max() + 1e-30, name
+        allowed = torch.maximum(tolerance * other.abs().max(), 2 * (third - other).abs().max())
+        assert (one - other).abs().max() <= allowed + 1e-30, name
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
