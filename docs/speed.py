@@ -16,14 +16,12 @@ RATES = (100, 200, 500, 1_000, 2_000, 4_000, 10_000)
 
 HEAD = """# Speed
 
-Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` (at S1 its functions in a loop, with 64
-members) and `bench/scaling.py` wrote on the device named. A run-step is one optimiser step of one run; two layers of mixer and
-MLP on multi-query recall, vocabulary 8,192. The limit is the larger of the multiply-adds of a step at the rate of a large
-matrix product and the bytes a step must move at the rate of a copy, both measured on the same device (see
-`recollect/bench.py`). "together": members of the population measured. "First step": kernels that an earlier process or another
-mixer has compiled are found on the disk, the others are compiled. At S1 those of Mamba, H3, mLSTM and some of Gated DeltaNet's
-were new, all others known. The tables of S2 and S3 are older than that of S1: what was measured at S2 after its last changes,
-on the same kind of device, is below them as a script around `bench.measure` printed it.
+Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` and `bench/scaling.py` wrote on the
+device named. A run-step is one optimiser step of one run; two layers of mixer and MLP on multi-query recall, vocabulary 8,192.
+The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
+the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
+"First step": of a shape seen before, whose kernels are found compiled on the disk. The last lines are first steps of new
+shapes, each from a cold process with an empty cache, and one of them again, as a script around `bench.measure` printed them.
 """
 
 

@@ -27,6 +27,7 @@ as they are told (`steps_B`) and leave out the chunks behind them: y is not writ
 # Kernels are typed by Triton when they are launched.
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg, misc, assignment, var-annotated"
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,14 +35,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ELEMENTS = 512  # of a program's state: 16 per thread, so that K of them, A, dA and the carry fit into its registers
+# Of a program's state. In the backward 16 per thread, so that K of them, A, dA and the carry fit into its registers. The
+# forward has less to keep: with 8, more programs share a multiprocessor (.66 against .74 ms for 16 x 512 rows of 128 channels).
+ELEMENTS, FORWARD_ELEMENTS = 512, 256
 CHANNELS = 128  # most of a program: 4 per thread
 CHUNK = 4  # K: the borders have N / K times the size of u
 FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
 ROWS = 1  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More idle small grids
 # Of a thread of the backward, so that twelve programs share a multiprocessor. On an H200 Mamba then makes 1,322 run-steps/s at
-# width 64; with chunks of 8 and all 255 registers 1,280, with chunks of 4 and 128 registers 1,232.
-REGISTERS = 168
+# width 64; with chunks of 8 and all 255 registers 1,280, with chunks of 4 and 128 registers 1,232. Where sixteen programs per
+# multiprocessor are all there are, they had better run at once: .56 against .64 ms for 256 rows of 256 channels.
+REGISTERS, FEWER_REGISTERS, PROGRAMS_AT_ONCE = 168, 128, 16
 SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
 SUM_GROUPS = 32
 LN2 = tl.constexpr(0.6931471805599453)
@@ -92,7 +96,7 @@ def run_forward(
     """
     population, batch, length, channels = u.shape
     states = a_PNE.shape[1]
-    sizes = _sizes(channels, states, length)
+    sizes = _sizes(channels, states, length, FORWARD_ELEMENTS)
     y_PBLE = torch.empty_like(u)
     borders = max(0, triton.cdiv(length, sizes["K"]) - 1) if keep else 0  # an evaluation keeps none
     borders_PBKNE = u.new_empty(population, batch, borders, states, channels, dtype=torch.float32)
@@ -114,7 +118,7 @@ def run_backward(
     """
     dy = dy.contiguous()
     population, batch, length, channels = u.shape
-    sizes = _sizes(channels, a_PNE.shape[1], length)
+    sizes = _sizes(channels, a_PNE.shape[1], length, ELEMENTS)
     blocks, row_blocks = triton.cdiv(channels, sizes["C"]), triton.cdiv(batch, ROWS)
     du_PBLE = torch.empty_like(u)
     db_GPBLN, dc_GPBLN = (u.new_empty(blocks, *x.shape, dtype=torch.float32) for x in (b, c))
@@ -124,9 +128,10 @@ def run_backward(
     outputs = (du_PBLE, ddelta, da_GPNE, db_GPBLN, dc_GPBLN, dskip_GPE)
     flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
     if u.numel():
-        grid = (population * row_blocks * blocks,)
-        _backward_kernel[grid](
-            *inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1, maxnreg=REGISTERS
+        programs = population * row_blocks * blocks
+        registers = FEWER_REGISTERS if programs <= PROGRAMS_AT_ONCE * _multiprocessors(u.device) else REGISTERS
+        _backward_kernel[(programs,)](
+            *inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1, maxnreg=registers
         )
     _add_groups(db_GPBLN, db)
     _add_groups(dc_GPBLN, dc)
@@ -134,14 +139,18 @@ def run_backward(
     return du_PBLE, da_PNE.transpose(1, 2), None if skip is None else _add_groups(dskip_GPE, torch.empty_like(skip))
 
 
-def _sizes(channels: int, states: int, length: int) -> dict[str, int]:
+def _sizes(channels: int, states: int, length: int, elements: int) -> dict[str, int]:
     """What kernels know when they are compiled. More than 128 states are more than 16 elements per thread: shorter chunks."""
     padded = triton.next_power_of_2(states)
     in_thread = min(padded, 4)
-    block = min(CHANNELS, max(4, ELEMENTS // padded))
-    chunk = max(1, min(CHUNK, CHUNK * ELEMENTS // (padded * block)))
-    tile = {"S": in_thread, "J": padded // in_thread, "C": block, "K": chunk}
+    chunk = max(1, min(CHUNK, CHUNK * ELEMENTS // (padded * max(4, ELEMENTS // padded))))
+    tile = {"S": in_thread, "J": padded // in_thread, "C": min(CHANNELS, max(4, elements // padded)), "K": chunk}
     return {"E": channels, "N": states, **tile, "EVEN": length % chunk == 0}
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def _add_groups(x_G: Tensor, out: Tensor) -> Tensor:

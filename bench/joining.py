@@ -1,0 +1,74 @@
+"""What it saves that waiting runs join, replayed on stored results: `python bench/joining.py RESULTS MIXER --places N`.
+
+The runs of one mixer train again on paper, in their stored order, each for as many steps as it made. Packs one after the other
+are compared with packs side by side as the runner makes them. The speed of n members is read from a stored benchmark of that
+mixer (`bench/scaling.py`); packs side by side count as one pack of the sum, which two streams on an H200 come close to: 3,228
+run-steps/s for attention at S1 as 8 + 8, 3,270 as 16, 2,750 in turn (docs/log.md). Preparing and recording take no time here.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from recollect import planner, runner
+from recollect.api import Results
+from recollect.bench import Report
+from recollect.train import COMPACT_SHARE
+
+SPEEDS = Path(__file__).parent.parent / "results" / "bench" / "h200-scaling.json"
+
+
+def speed_of(mixer: str, path: Path) -> Callable[[int], float]:
+    """Run-steps per second of n members, interpolated in the logarithm of n."""
+    report = Report.from_table(json.loads(path.read_text()))
+    known = sorted((s.population, s.run_steps_per_s) for s in report.speeds if s.mixer == mixer and s.shape == "S1")
+
+    def speed(members: int) -> float:
+        below = max((entry for entry in known if entry[0] <= members), default=known[0])
+        above = min((entry for entry in known if entry[0] >= members), default=known[-1])
+        if above[0] == below[0]:
+            return below[1]
+        share = math.log(members / below[0]) / math.log(above[0] / below[0])
+        return below[1] + share * (above[1] - below[1])
+
+    return speed
+
+
+def replay(lives: Sequence[int], places: int, speed: Callable[[int], float], side_by_side: bool) -> float:
+    """Seconds for runs of so many steps each."""
+    stride = math.gcd(*lives)  # runs end at these steps alone
+    waiting, packs, seconds = list(lives), [], 0.0
+    most = 0
+    while waiting or packs:
+        taken = sum(len(pack["left"]) for pack in packs)
+        if not packs or (side_by_side and len(packs) < runner.MOST_PACKS):
+            most = most if packs else 0
+            room = max(planner.evenly(len(waiting) + taken, places), most) - taken
+            if waiting and (not taken or room >= min(len(waiting), runner.JOIN_SHARE * places)):
+                begun, waiting = waiting[:room], waiting[room:]
+                packs.append({"left": begun, "carried": len(begun)})
+                most = max(most, sum(len(pack["left"]) for pack in packs))
+        carried = sum(pack["carried"] for pack in packs)
+        seconds += stride * carried / speed(carried)
+        for pack in packs:
+            pack["left"] = [steps - stride for steps in pack["left"] if steps > stride]
+            if len(pack["left"]) <= (1 - COMPACT_SHARE) * pack["carried"]:
+                pack["carried"] = len(pack["left"])
+        packs = [pack for pack in packs if pack["left"]]
+    return seconds
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("mixer")
+    parser.add_argument("--places", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--speeds", type=Path, default=SPEEDS)
+    arguments = parser.parse_args()
+    rows = [row for row in Results.load(arguments.results).rows if row.spec["model"]["mixer"]["name"] == arguments.mixer]
+    lives = [row.steps for row in rows if row.steps]
+    for places in arguments.places:
+        apart, beside = (replay(lives, places, speed_of(arguments.mixer, arguments.speeds), how) for how in (False, True))
+        print(f"{arguments.mixer}, {len(lives)} runs, {places} places: {apart:.0f} s apart, {beside:.0f} s side by side")
