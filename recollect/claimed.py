@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Surroundings:
 
 
 class ClaimedPack:
-    """Builds its population at the first `advance`. `close` ends the renewal of its leases, whatever has become of it."""
+    """Builds its population at the first `advance`."""
 
     def __init__(
         self,
@@ -65,13 +65,16 @@ class ClaimedPack:
         self._heart.start()
 
     def close(self) -> None:
+        """Leases are no longer renewed, and the memory is free."""
         self._heart.stop()
+        self._steps.close()
+        self._population = None
 
     def advance(self) -> bool:
         """To the next place between two steps; False if there is none, because every member has ended."""
         return next(self._steps, False)
 
-    def _train(self, state: PopulationState | None) -> Iterator[bool]:
+    def _train(self, state: PopulationState | None) -> Generator[bool]:
         """Stands between two steps whenever it yields."""
         around = self.around
         self._population = Population(self.runs, around.data(self.runs[0]), around.device)

@@ -145,9 +145,11 @@ def threads(run: RunSpec, available: int) -> int:
 
 def free_memory(device: torch.device) -> int:
     """Bytes that could be used now."""
+    # What an earlier population left is ours to use, but the system counts it as taken.
     if device.type == "cuda":
+        torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    give_back_once()  # what an earlier population left is ours to use, but the system counts it as taken
+    give_back_once()
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():

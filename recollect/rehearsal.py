@@ -36,10 +36,10 @@ def is_known(run: RunSpec) -> bool:
 
 
 def rehearse(run: RunSpec, task: Task, device: torch.device) -> None:
-    """Have all kernels ready that runs of this shape need. What cannot be compiled fails in its own time."""
+    """Have all kernels ready that runs of this shape need. Whatever fails here fails, or does not, in its own time."""
     if not compiles(device) or not is_known(run):
         return
-    with _together(device), contextlib.suppress(RuntimeError):
+    with contextlib.suppress(Exception), _together(device):
         population = Population([run.model_copy(update={"seed": seed}) for seed in range(MEMBERS)], task, device)
         population.train_step(task.batch("train", 0))
         population.evaluate()

@@ -253,6 +253,7 @@ class Worker:
 
     def _advance(self, pack: ClaimedPack) -> None:
         """One step further, whatever happens to it."""
+        out_of_memory = False
         try:
             if pack.advance():
                 return
@@ -262,12 +263,13 @@ class Worker:
             code = self.stop()
             if code:  # a signal reaches compilers and other children too, and what they then say is no result
                 raise self._stopped(code, [other for other in self._packs if other is not pack]) from error
-            if isinstance(error, RuntimeError | MemoryError) and is_out_of_memory(error):
-                self._split(pack)
-            else:
+            out_of_memory = isinstance(error, RuntimeError | MemoryError) and is_out_of_memory(error)
+            if not out_of_memory:
                 self._fail(pack, error)
         pack.close()
         self._packs.remove(pack)
+        if out_of_memory:  # by now nothing holds its memory, the error neither
+            self._split(pack)
 
     def _stopped(self, code: int, sound: Iterable[ClaimedPack]) -> Stopped:
         for pack in sound:
@@ -280,19 +282,18 @@ class Worker:
             torch.cuda.empty_cache()
         else:
             give_back_freed_memory()
-        left = [run for run in pack.runs if run.run_id in pack.claims]
-        others = self._under_way() - len(left)
-        if len(left) == 1 and not others:
+        left, others = len(pack.claims), self._under_way()
+        if left == 1 and not others:
             self._finish_failed(pack, "oom: one run alone does not fit into memory; use a smaller batch or width")
             return
-        half = max(1, len(left) // 2)
+        half = max(1, left // 2)
         self._most[pack.shape_id] = max(half, others)
         self.store.release(pack.claims, pack_limit=None if others else half)
         self.listen(GivenUp(pack.number))
         beside = f" beside {others} others" if others else ""
         then = "they wait for those" if others else f"going on with {half}"
-        self.store.note("memory", f"{len(left)} runs did not fit into memory together{beside}; {then}")
-        self.listen(Remark(f"out of memory with {len(left)} runs together{beside}: {then}"))
+        self.store.note("memory", f"{left} runs did not fit into memory together{beside}; {then}")
+        self.listen(Remark(f"out of memory with {left} runs together{beside}: {then}"))
 
     def _fail(self, pack: ClaimedPack, error: Exception) -> None:
         self.store.note("error", "".join(traceback.format_exception(error)))

@@ -1,5 +1,6 @@
 """Places that ended runs leave are filled by waiting ones, in packs side by side. Nothing about a result depends on it."""
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -164,6 +165,33 @@ def test_what_does_not_fit_beside_others_waits_for_them(work, monkeypatch):
     texts = [notice.text for notice in heard if isinstance(notice, Remark)]
     assert texts == ["out of memory with 1 runs together beside 3 others: they wait for those"]
     assert {row.status for row in api.Results.load(work.folder / "beside").rows} == {"done"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_pack_that_has_ended_holds_no_memory_when_the_next_is_planned(work, monkeypatch, fails):
+    build, fill, step = Population.__init__, Worker._fill, Population.train_step
+    built: weakref.WeakSet[Population] = weakref.WeakSet()
+    seen = []
+
+    def noted(self, *arguments):
+        build(self, *arguments)
+        built.add(self)
+
+    def filled(self):
+        seen.append((len(built), len(self._packs)))
+        fill(self)
+
+    def exhausted(self, batch):
+        if fails and len(self.members) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        step(self, batch)
+
+    monkeypatch.setattr(Population, "__init__", noted)
+    monkeypatch.setattr(Population, "train_step", exhausted)
+    monkeypatch.setattr(Worker, "_fill", filled)
+    work("beside")
+    assert len(seen) > 3
+    assert all(populations <= packs for populations, packs in seen)
 
 
 def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
