@@ -21,13 +21,13 @@ from torch import Generator, Tensor
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.nn import Linear, RMSNorm, ShortConv, normal
 from recollect.ops.delta_rule import CHUNK, delta_rule, delta_rule_step, unit_delta_rule, unit_heads
+from recollect.ops.few_columns import few_columns
 from recollect.ops.kernels import use_kernel
 from recollect.ops.positions import at_positions
 from recollect.spec.mixers.delta import DeltaNetSpec, GatedDeltaNetSpec
 
 STD = 0.02
 KEY_EPS = 1e-6
-ALIGNED = 8  # columns: 16 bytes in bfloat16, as tensor cores' kernels want them
 
 
 class DeltaNet(Mixer):
@@ -129,9 +129,7 @@ def per_head(x: Tensor, *layers: Linear) -> list[Tensor]:
         return [layer(x) for layer in layers]
     weights: list[Tensor] = [layer.weight for layer in layers]
     heads = [weight.shape[2] for weight in weights]
-    joined_PDH = F.pad(torch.cat(weights, dim=2), (0, -sum(heads) % ALIGNED))
-    flat = torch.bmm(x.reshape(x.shape[0], -1, x.shape[-1]), joined_PDH).view(*x.shape[:-1], -1)
-    parts = flat[..., : sum(heads)].split(heads, dim=-1)
+    parts = few_columns(x, torch.cat(weights, dim=2)).split(heads, dim=-1)
     return [
         part if layer.bias is None else part + layer.bias.view(x.shape[0], *[1] * (x.dim() - 2), -1)
         for part, layer in zip(parts, layers, strict=True)

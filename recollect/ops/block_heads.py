@@ -6,13 +6,11 @@ Shapes: P population, B batch, L length, E channels, R blocks of O = E / R chann
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.few_columns import few_columns
 from recollect.ops.kernels import use_kernel
 from recollect.ops.positions import at_positions
-
-ALIGNED = 8  # columns: 16 bytes in bfloat16, as tensor cores' kernels want them
 
 
 def block_heads(
@@ -33,7 +31,7 @@ def block_heads(
             )
             return by_blocks(c_PBKE, query_PROO) if q_PBLE is None else q_PBLE, k_PBLE, v_PBLE, gates_PBLG, c_PBKE
     c_PBKE = c_PBLE if where_BK is None else at_positions(c_PBLE, where_BK)
-    gates_PBLG = _few_columns(c_PBLE, gate_c_PEG) + _few_columns(u_PBLE, gate_u_PEG)
+    gates_PBLG = few_columns(c_PBLE, gate_c_PEG) + few_columns(u_PBLE, gate_u_PEG)
     return by_blocks(c_PBKE, query_PROO), by_blocks(c_PBLE, key_PROO * scale), by_blocks(u_PBLE, value_PROO), gates_PBLG, c_PBKE
 
 
@@ -46,9 +44,3 @@ def by_blocks(x: Tensor, weight_PROO: Tensor) -> Tensor:
         return torch.bmm(x.flatten(1, -2), dense_PROSO.reshape(population, blocks * size, -1)).view(x.shape)
     y_PMRO = torch.einsum("pmri,prio->pmro", x.reshape(population, -1, blocks, size), weight_PROO)
     return y_PMRO.reshape(x.shape)
-
-
-def _few_columns(x: Tensor, weight_PEG: Tensor) -> Tensor:
-    gates = weight_PEG.shape[2]
-    product_PMG = torch.bmm(x.flatten(1, -2), F.pad(weight_PEG, (0, -gates % ALIGNED)))
-    return product_PMG[..., :gates].reshape(*x.shape[:-1], gates)
