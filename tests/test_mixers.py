@@ -303,5 +303,7 @@ def test_hostile_inputs_give_finite_outputs_and_gradients(case, kind, spreading)
 def test_hostile_inputs_do_not_tell_the_two_forms_apart(case, kind):
     mixer = spread(case.build(population=2, length=256, dtype=DOUBLE))
     skip_unless_causal(mixer)
-    x_PBLD = hostile(kind, 200).double()
-    assert deviation(by_steps(mixer, x_PBLD)[0], mixer(x_PBLD)) < 1e-8
+    x_PBLD = hostile(kind, 137).double()  # two whole chunks of the longest and a rest
+    with torch.no_grad():
+        wanted = by_steps(mixer, x_PBLD)[0]
+    assert deviation(wanted, mixer(x_PBLD)) < 1e-8

@@ -8,7 +8,7 @@ import pytest
 import run_workers
 from harness import child, preload
 
-preload("run_workers")
+preload("run_workers", "warm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

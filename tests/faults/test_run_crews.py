@@ -29,11 +29,13 @@ def pid(owner: str) -> int:
 
 def test_a_killed_process_is_replaced_and_the_sweep_ends(tmp_path: Path, reference: Reference) -> None:
     folder = tmp_path / "child"
-    with running(folder, 0.02, "--workers", "2") as process:
+    with running(folder, 0.1, "--workers", "2") as process:
         wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
         assert process.pid not in map(pid, owners(folder)), "the parent trains nothing"
-        victim = min(map(pid, owners(folder)))
-        os.kill(victim, signal.SIGKILL)
+        victim = min(owners(folder), key=pid)
+        os.kill(pid(victim), signal.SIGKILL)
+        wait_until(lambda: len(owners(folder) - {victim}) == 2, "never replaced")
+        (folder / "hurry").touch()
         said, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, "")
     assert said.count("] done") == RUNS_OF_T

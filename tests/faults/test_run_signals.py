@@ -19,7 +19,7 @@ from recollect.api import Results
 from recollect.errors import SpecError
 
 Reference = Callable[..., dict[str, str]]
-# A plugin is a file that is run: this one makes every step so slow that the signal comes before the end.
+# A plugin is a file that is run: this one makes every step so slow that the signal comes before the end, until told otherwise.
 SLOW = """
 import time
 from pathlib import Path
@@ -27,8 +27,9 @@ from recollect.population import Population
 step = Population.train_step
 def slow(self, batch):
     step(self, batch)
-    if self.step > 1:  # the planner measures first steps; those may pass
-        Path(__file__).with_name("in a step").touch()
+    here = Path(__file__)
+    if self.step > 1 and not here.with_name("hurry").exists():  # the planner measures first steps; those may pass
+        here.with_name("in a step").touch()
         time.sleep({seconds})
 Population.train_step = slow
 """

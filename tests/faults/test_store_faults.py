@@ -23,24 +23,25 @@ preload("store_workers")
 
 
 def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> None:
-    folder, journal = tmp_path / "out", tmp_path / "journal"
     seen = 0
-    kills = kill_at_random(journal, store_workers.write_for_ever, folder, seed=kill_seed, kills=200, longest_s=0.12)
-    for count, packs in enumerate(kills, start=1):
-        seen = max(seen, len(packs))
-        if not packs or count % 5:
-            continue
-        with Store.open(folder, read_only=True) as store:
-            rows = {row.run_id: row for row in store.rows()}
-            assert sum(store.counts().values()) == len(rows)
-            if count % 50 == 0:
-                assert store.check() == []
-        for run_id in " ".join(packs).split():
-            assert rows[run_id].status == "done"
-            assert rows[run_id].accuracy == measured(run_id, 2).accuracy
-        # Four finish together: never is a pack done in part.
-        finished = Counter(run_id.split("-")[0] for run_id, row in rows.items() if row.status in FINISHED)
-        assert set(finished.values()) == {4}
+    for life in range(5):  # of a folder: every check reads all of it, which would take longer and longer
+        folder, journal = tmp_path / f"out{life}", tmp_path / f"journal{life}"
+        kills = kill_at_random(journal, store_workers.write_for_ever, folder, seed=kill_seed + life, kills=40, longest_s=0.12)
+        for count, packs in enumerate(kills, start=1):
+            if not packs or count % 5:
+                continue
+            with Store.open(folder, read_only=True) as store:
+                rows = {row.run_id: row for row in store.rows()}
+                assert sum(store.counts().values()) == len(rows)
+                if count == 40:
+                    assert store.check() == []
+            for run_id in " ".join(packs).split():
+                assert rows[run_id].status == "done"
+                assert rows[run_id].accuracy == measured(run_id, 2).accuracy
+            # Four finish together: never is a pack done in part.
+            finished = Counter(run_id.split("-")[0] for run_id, row in rows.items() if row.status in FINISHED)
+            assert set(finished.values()) == {4}
+        seen += len(packs)
     assert seen > 200, "the kills came too early to prove anything"
 
 
