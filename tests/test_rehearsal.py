@@ -8,6 +8,7 @@ import torch
 
 from recollect import rehearsal
 from recollect.rehearsal import compiles, is_known, rehearse
+from recollect.spec.mixers.fla import FlaSpec
 
 CPU = torch.device("cpu")
 
@@ -18,12 +19,17 @@ def test_on_a_cpu_nothing_is_built(make_run, monkeypatch):
 
 
 def test_code_from_outside_is_not_rehearsed(make_run, monkeypatch):
-    foreign = make_run({"model.mixer": "fla:GatedLinearAttention", "model.width": 64})
-    assert is_known(make_run())
-    assert not is_known(foreign)
+    run = make_run()
+    assert is_known(run)
     monkeypatch.setattr(rehearsal, "compiles", lambda device: True)
-    monkeypatch.setattr(rehearsal, "Population", None)
-    rehearse(foreign, None, CPU)
+    monkeypatch.setattr(rehearsal, "_together", None)
+    fla = FlaSpec.model_construct(name="fla:Layer")
+    layer = SimpleNamespace(model=SimpleNamespace(mixer=SimpleNamespace(kinds=lambda: [run.model.mixer, fla])))
+    assert not is_known(layer)
+    rehearse(layer, None, CPU)
+    monkeypatch.setitem(rehearsal.FOREIGN, run.model.mixer.name, object)
+    assert not is_known(run)
+    rehearse(run, None, CPU)
 
 
 def test_what_compiles(monkeypatch):
