@@ -21,7 +21,7 @@ from recollect.spec import RunSpec
 from recollect.spec.mixers.fla import FlaSpec
 from recollect.tasks.base import Task
 
-MEMBERS = 2  # kernels do not know how many there are; a single one would be spared some work
+MEMBERS = (1, 2)  # kernels know no more about how many there are
 MOST_THREADS = 12
 
 
@@ -40,9 +40,10 @@ def rehearse(run: RunSpec, task: Task, device: torch.device) -> None:
     if not compiles(device) or not is_known(run):
         return
     with contextlib.suppress(Exception), _together(device):
-        population = Population([run.model_copy(update={"seed": seed}) for seed in range(MEMBERS)], task, device)
-        population.train_step(task.batch("train", 0))
-        population.evaluate()
+        for members in MEMBERS:
+            population = Population([run.model_copy(update={"seed": seed}) for seed in range(members)], task, device)
+            population.train_step(task.batch("train", 0))
+            population.evaluate()
 
 
 @contextlib.contextmanager

@@ -43,8 +43,8 @@ CHUNK = 4  # K: the borders have N / K times the size of u
 FORWARD_GROUP = 4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
 ROWS = 1  # of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More idle small grids
 # Of a thread of the backward, so that twelve programs share a multiprocessor. On an H200 Mamba then makes 1,322 run-steps/s at
-# width 64; with chunks of 8 and all 255 registers 1,280, with chunks of 4 and 128 registers 1,232. Where sixteen programs per
-# multiprocessor are all there are, they had better run at once: .56 against .64 ms for 256 rows of 256 channels.
+# width 64; with chunks of 8 and all 255 registers 1,280, with chunks of 4 and 128 registers 1,232. Where a single member has
+# at most sixteen programs per multiprocessor, they had better run at once: .56 against .64 ms for 256 rows of 256 channels.
 REGISTERS, FEWER_REGISTERS, PROGRAMS_AT_ONCE = 168, 128, 16
 SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
 SUM_GROUPS = 32
@@ -129,7 +129,8 @@ def run_backward(
     flags = {"BC_ROW": b.stride(2), "DDELTA_ROW": ddelta.stride(2), "SKIP": skip is not None, "SOFTPLUS": softplus}
     if u.numel():
         programs = population * row_blocks * blocks
-        registers = FEWER_REGISTERS if programs <= PROGRAMS_AT_ONCE * _multiprocessors(u.device) else REGISTERS
+        at_once = population == 1 and programs <= PROGRAMS_AT_ONCE * _multiprocessors(u.device)
+        registers = FEWER_REGISTERS if at_once else REGISTERS
         _backward_kernel[(programs,)](
             *inputs, *outputs, population, batch, length, ROWS=ROWS, **sizes, **flags, num_warps=1, maxnreg=registers
         )
