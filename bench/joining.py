@@ -10,7 +10,10 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from recollect import planner, runner
 from recollect.api import Results
@@ -24,39 +27,36 @@ def speed_of(mixer: str, path: Path) -> Callable[[int], float]:
     """Run-steps per second of n members, interpolated in the logarithm of n."""
     report = Report.from_table(json.loads(path.read_text()))
     known = sorted((s.population, s.run_steps_per_s) for s in report.speeds if s.mixer == mixer and s.shape == "S1")
+    members, speeds = zip(*known, strict=True)
+    return lambda n: float(np.interp(math.log(n), np.log(members), speeds))
 
-    def speed(members: int) -> float:
-        below = max((entry for entry in known if entry[0] <= members), default=known[0])
-        above = min((entry for entry in known if entry[0] >= members), default=known[-1])
-        if above[0] == below[0]:
-            return below[1]
-        share = math.log(members / below[0]) / math.log(above[0] / below[0])
-        return below[1] + share * (above[1] - below[1])
 
-    return speed
+@dataclass
+class Pack:
+    left: list[int]  # steps to go, of each run that has not ended
+    carried: int  # members that a step computes
 
 
 def replay(lives: Sequence[int], places: int, speed: Callable[[int], float], side_by_side: bool) -> float:
     """Seconds for runs of so many steps each."""
     stride = math.gcd(*lives)  # runs end at these steps alone
-    waiting, packs, seconds = list(lives), [], 0.0
-    most = 0
+    waiting, packs, seconds, most = list(lives), list[Pack](), 0.0, 0
     while waiting or packs:
-        taken = sum(len(pack["left"]) for pack in packs)
         if not packs or (side_by_side and len(packs) < runner.MOST_PACKS):
             most = most if packs else 0
-            room = max(planner.evenly(len(waiting) + taken, places), most) - taken
-            if waiting and (not taken or room >= min(len(waiting), runner.JOIN_SHARE * places)):
-                begun, waiting = waiting[:room], waiting[room:]
-                packs.append({"left": begun, "carried": len(begun)})
-                most = max(most, sum(len(pack["left"]) for pack in packs))
-        carried = sum(pack["carried"] for pack in packs)
+            taken = sum(len(pack.left) for pack in packs)
+            room = planner.joining(len(waiting), taken, places, most) if waiting else 0
+            if room:
+                packs.append(Pack(waiting[:room], room))
+                waiting = waiting[room:]
+                most = max(most, taken + room)
+        carried = sum(pack.carried for pack in packs)
         seconds += stride * carried / speed(carried)
         for pack in packs:
-            pack["left"] = [steps - stride for steps in pack["left"] if steps > stride]
-            if len(pack["left"]) <= (1 - COMPACT_SHARE) * pack["carried"]:
-                pack["carried"] = len(pack["left"])
-        packs = [pack for pack in packs if pack["left"]]
+            pack.left = [steps - stride for steps in pack.left if steps > stride]
+            if len(pack.left) <= (1 - COMPACT_SHARE) * pack.carried:
+                pack.carried = len(pack.left)
+        packs = [pack for pack in packs if pack.left]
     return seconds
 
 

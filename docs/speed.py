@@ -21,7 +21,8 @@ device named. A run-step is one optimiser step of one run; two layers of mixer a
 The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
 the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
 "First step": of a shape seen before, whose kernels are found compiled on the disk. The last lines are first steps of new
-shapes, each from a cold process with an empty cache, and one of them again, as a script around `bench.measure` printed them.
+shapes, each from a cold process with an empty cache, and one of them again, as a loop around `bench.measure` printed them. The
+figure is some hours older than the tables.
 """
 
 

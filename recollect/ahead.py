@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 import torch
 
 from recollect import planner, tasks
-from recollect.rehearsal import compiles, is_known, rehearse
+from recollect.rehearsal import is_known, rehearse
 from recollect.spec import RunSpec
 
 PROCESSES = 2  # with several threads each; a machine with a GPU has cores for more, but other workers may want them too
@@ -35,10 +35,6 @@ class Ahead:
         self.device = device
         self._told: set[str] = set()  # shapes
         self._processes: list[subprocess.Popen[str]] = []
-
-    @property
-    def useful(self) -> bool:
-        return compiles(self.device)
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
         """While the shape of `now` trains, get the first ones of `later` ready; each is told once."""

@@ -136,8 +136,9 @@ class ClaimedPack:
     def _share_time(self) -> None:
         """Each living member pays its share of the time since the last look."""
         now = time.monotonic()
+        share_s = (now - self._clock) / self.around.under_way()
         for run_id in self.claims:
-            self.wall_s[run_id] += (now - self._clock) / self.around.under_way()
+            self.wall_s[run_id] += share_s
         self._clock = now
 
     def _result(self, population: Population, end: End, event: Looked) -> Result:

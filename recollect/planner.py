@@ -32,6 +32,7 @@ MEASURED_SHARE = 0.85  # of what is free where memory was measured: temporaries 
 TRIED = (2, 4)  # members of the two populations whose memory is measured
 WORTHWHILE = 1.05  # a larger pack must be this much faster per run, else the smaller one (less memory, finer progress) wins
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
+JOIN_SHARE = 0.25  # of the places must be free before others join: a pack of a few would not be worth its start
 # Tokens x layers x width^2 of a step with more than one thread; in the smallest one measured, 1.6 million, a second pays
 # (docs/log.md).
 LARGE_STEP = 1_000_000
@@ -222,6 +223,16 @@ def pack_size(runs: Sequence[RunSpec], task: Task, device: torch.device, measure
 def evenly(runs: int, largest: int) -> int:
     """The size of the next of as few packs as needed, all about equally large: a small last one would not fill the device."""
     return -(-runs // max(1, -(-runs // largest)))
+
+
+def joining(waiting: int, taken: int, largest: int, places: int) -> int:
+    """How many of the runs that wait should begin while `taken` train and `largest` may.
+
+    At first as many as make all packs about equally large. Later as many as have ended of the `places` that were once taken, or
+    all that wait if they fit; but not before JOIN_SHARE of the places is free.
+    """
+    room = min(waiting, min(largest, max(evenly(waiting + taken, largest), places)) - taken)
+    return 0 if taken and room < min(waiting, JOIN_SHARE * largest) else room
 
 
 def _doubling(limit: int) -> Iterator[int]:

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -27,7 +28,7 @@ from recollect.notices import GivenUp, Notice, Remark, RunEnded
 from recollect.ops.heap import give_back_freed_memory
 from recollect.ownership import this_process
 from recollect.population import PopulationState
-from recollect.rehearsal import rehearse
+from recollect.rehearsal import compiles, rehearse
 from recollect.rows import FINISHED
 from recollect.spec import RunSpec
 from recollect.store import Store
@@ -35,8 +36,18 @@ from recollect.store_records import Result, Todo
 from recollect.tasks.base import Task
 
 LEASE_S = 60.0
-JOIN_SHARE = 0.25  # of the places that must be free before others join: a pack of a few would not be worth its start
 MOST_PACKS = 4  # side by side
+
+
+class Choice(NamedTuple):
+    """What should train together next."""
+
+    runs: tuple[RunSpec, ...]
+    state: PopulationState | None  # where they stand, if not at their start
+    limit: int | None  # the most runs that they may train beside, themselves included
+
+
+NOTHING = Choice((), None, None)
 
 
 @dataclass
@@ -123,6 +134,7 @@ class Worker:
             if not runs:
                 return
             planner.use_threads(runs[0], self.threads)
+            self._rehearse(runs[0])
             claims = self.store.claim([run.run_id for run in runs], this_process(), self.lease_s)
             mine = tuple(run for run in runs if run.run_id in claims)  # another worker may have got some
             if mine:
@@ -130,25 +142,22 @@ class Worker:
                 self._packs.append(ClaimedPack(self._around, next(self._numbers), mine, claims, state, limit))
                 self._places = max(self._places, self._under_way())
 
-    def _next_pack(self) -> tuple[tuple[RunSpec, ...], PopulationState | None, int | None]:
-        """Same-shaped runs that should train together next, where they stand, and the most that may train beside them.
-
-        Runs with a checkpoint come first.
-        """
+    def _next_pack(self) -> Choice:
+        """Same-shaped runs that should train together next; those with a checkpoint come first."""
         waiting = self._waiting()
         if self._packs:
             return self._next_beside(waiting)
         if not waiting:
-            return (), None, None
+            return NOTHING
         resumed = self._from_checkpoint(waiting)
         if resumed is not None:
-            return *resumed, self._limit(waiting[run.run_id] for run in resumed[0])
+            return Choice(*resumed, self._limit(waiting[run.run_id] for run in resumed[0]))
         specs = self._in_order(waiting)
         same = [run for run in specs if run.shape_id == specs[0].shape_id]
         limit = self._limit(waiting[run.run_id] for run in same)
-        return tuple(same[: self._room(same, limit)]), None, limit
+        return Choice(tuple(same[: self._room(same, limit)]), None, limit)
 
-    def _next_beside(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState | None, int | None]:
+    def _next_beside(self, waiting: dict[str, Todo]) -> Choice:
         """The same beside what trains already: there is room for its own shape alone."""
         shape = self._packs[0].shape_id
         same = [self._specs[run_id] for run_id in waiting if self._specs[run_id].shape_id == shape]
@@ -158,8 +167,8 @@ class Worker:
         begun = {run.run_id: waiting[run.run_id] for run in same if waiting[run.run_id].attempt}
         resumed = self._from_checkpoint(begun) if room and begun else None
         if resumed is not None:
-            return (*resumed, limit) if len(resumed[0]) <= room else ((), None, None)
-        return tuple(same[:room]), None, limit
+            return Choice(*resumed, limit) if len(resumed[0]) <= room else NOTHING
+        return Choice(tuple(same[:room]), None, limit)
 
     def _limit(self, todos: Iterable[Todo]) -> int | None:
         """The most runs that these, and those that train, may train beside."""
@@ -167,14 +176,9 @@ class Worker:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _room(self, same: Sequence[RunSpec], limit: int | None) -> int:
-        """How many of these waiting runs of one shape should begin now.
-
-        At first as many as make all packs about equally large. Later as many as have ended since, or all if they fit.
-        """
+        """How many of these waiting runs of one shape should begin now."""
         taken = self._under_way()
-        size = min(self._size(same), limit or len(same) + taken)
-        room = min(size, max(planner.evenly(len(same) + taken, size), self._places)) - taken
-        return 0 if taken and room < min(len(same), JOIN_SHARE * size) else min(room, len(same))
+        return planner.joining(len(same), taken, min(self._size(same), limit or len(same) + taken), self._places)
 
     def _waiting(self) -> dict[str, Todo]:
         waiting = {todo.run_id: todo for todo in self.store.todo() if self.chosen is None or todo.run_id in self.chosen}
@@ -190,7 +194,7 @@ class Worker:
 
     def get_next_ready(self, now: RunSpec) -> None:
         """While the shape of `now` trains, compile what the next ones need."""
-        if self.ahead.useful:
+        if compiles(self.device):
             self.ahead.prepare(now, self._in_order(self._waiting()))
 
     def _from_checkpoint(self, waiting: dict[str, Todo]) -> tuple[tuple[RunSpec, ...], PopulationState] | None:
@@ -225,6 +229,7 @@ class Worker:
             return min(self.pack_size, self._most.get(shape, self.pack_size))
         if shape not in self._sizes:
             planner.use_threads(runs[0], self.threads)
+            self._rehearse(runs[0])
             taken = self._under_way()
             try:
                 size = taken + planner.pack_size(runs, self._data(runs[0]), self.device, beside=self.beside)
@@ -243,11 +248,13 @@ class Worker:
         if self._task is None or self._task[0] != key:
             self._task = None  # before the new one is built: two sets of rows need not fit
             self._task = (key, tasks.build(run.task, run.data_seed, run.train.batch, self.device))
-        task = self._task[1]
-        if run.shape_id not in self._rehearsed:
+        return self._task[1]
+
+    def _rehearse(self, run: RunSpec) -> None:
+        """Once for each shape, before it is measured or begun."""
+        if compiles(self.device) and run.shape_id not in self._rehearsed:
             self._rehearsed.add(run.shape_id)
-            rehearse(run, task, self.device)
-        return task
+            rehearse(run, self._data(run), self.device)
 
     # ---- training ----
 

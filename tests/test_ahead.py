@@ -9,7 +9,6 @@ import torch
 
 from recollect import ahead
 from recollect.ahead import SHAPES, Ahead
-from recollect.ops import kernels
 from recollect.spec import RunSpec
 
 
@@ -59,12 +58,6 @@ def test_no_more_are_told_than_a_pipe_holds(heard, make_run):
     assert sum(len(line) for lines in heard for line in lines) < 2**16
     beside.prepare(runs[1], runs)
     assert sum(map(len, heard)) == len(runs) - 1
-
-
-def test_only_a_gpu_with_triton_compiles(monkeypatch):
-    for device, triton, useful in (("cpu", True, False), ("cuda", False, False), ("cuda", True, True)):
-        monkeypatch.setattr(kernels, "installed", lambda triton=triton: triton)
-        assert Ahead(torch.device(device)).useful == useful
 
 
 def test_a_process_survives_what_it_cannot_do_and_ends_with_its_pipe(make_run):

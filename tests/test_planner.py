@@ -180,6 +180,23 @@ def test_packs_are_about_equally_large(runs, largest, size):
     assert max(packs) - min(packs) <= 1
 
 
+@pytest.mark.parametrize(
+    ("waiting", "taken", "largest", "places", "begun"),
+    [
+        (10, 0, 4, 0, 4),  # three packs of about the same size
+        (6, 4, 4, 4, 0),  # full
+        (6, 3, 4, 4, 1),  # one has ended
+        (60, 30, 40, 32, 0),  # two have: not yet worth a start
+        (60, 22, 40, 32, 10),
+        (3, 38, 60, 40, 3),  # few wait, and all of them fit
+        (32, 24, 60, 33, 32),  # what is left fits as a whole: more than ever trained at once
+        (9, 5, 4, 6, 0),  # more train than may, after memory ran out
+    ],
+)
+def test_how_many_join(waiting, taken, largest, places, begun):
+    assert planner.joining(waiting, taken, largest, places) == begun
+
+
 # ---- operations ----
 
 

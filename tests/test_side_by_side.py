@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from recollect import api, claimed, runner
+from recollect import api, claimed, planner, runner
 from recollect.early import EarlyDecisions
 from recollect.errors import Stopped
 from recollect.notices import Advanced, GivenUp, Notice, PackStarted, Remark, RunEnded
@@ -107,7 +107,7 @@ def test_the_places_stay_filled_and_are_never_more(work, monkeypatch):
 
 
 def test_a_pack_waits_until_enough_places_are_free(work, monkeypatch):
-    monkeypatch.setattr(runner, "JOIN_SHARE", 0.75)
+    monkeypatch.setattr(planner, "JOIN_SHARE", 0.75)
     heard = work("beside", steps=lambda seed: 40 if seed % 4 == 0 else 4 * (seed % 4))
     started = [len(notice.runs) for notice in heard if isinstance(notice, PackStarted)]
     assert started[0] == 4
