@@ -8,11 +8,14 @@ import time
 
 import torch
 
-from recollect.spec.task import CopyingSpec, MqarSpec, TaskSpec
-from recollect.tasks import build
+from recollect.tasks.build import build_task
+from recollect.tasks.options import CopyingSpec, MqarSpec, TaskSpec
 
 SETTINGS: dict[str, TaskSpec] = {
-    **{f"mqar ({length}, {pairs})": MqarSpec(length=length, pairs=pairs) for length, pairs in ((64, 4), (256, 16), (512, 64))},
+    **{
+        f"mqar ({length}, {pairs})": MqarSpec(length=length, pairs=pairs)
+        for length, pairs in ((64, 4), (256, 16), (512, 64))
+    },
     "mqar (64, 4), random filler": MqarSpec(filler="random"),
     "mqar (64, 4), fresh": MqarSpec(data="fresh"),
     "copying (5..20, context 220)": CopyingSpec(),
@@ -20,9 +23,15 @@ SETTINGS: dict[str, TaskSpec] = {
 
 
 def seconds(spec: TaskSpec, device: str) -> float:
-    """The first batch, which draws the whole set; for fresh data as many steps as make 100,000 (copying: 1,000) rows."""
-    steps = 1 if spec.data != "fresh" else (1_000 if spec.name == "copying" else 100_000) // spec.default_batch
-    task = build(spec, 0, spec.default_batch, device)
+    """The first batch, which draws the whole set; for fresh data as many steps as make 100,000
+    (copying: 1,000) rows.
+    """
+    steps = (
+        1
+        if spec.data != "fresh"
+        else (1_000 if spec.name == "copying" else 100_000) // spec.default_batch
+    )
+    task = build_task(spec, 0, spec.default_batch, device)
     start = time.perf_counter()
     for step in range(steps):
         batch = task.batch("train", step)

@@ -1,9 +1,12 @@
-"""What it saves that waiting runs join, replayed on stored results: `python bench/joining.py RESULTS MIXER --places N`.
+"""What it saves that waiting runs join, replayed on stored results: `python bench/joining.py
+RESULTS MIXER --places N`.
 
-The runs of one mixer train again on paper, in their stored order, each for as many steps as it made. Packs one after the other
-are compared with packs side by side as the runner makes them. The speed of n members is read from a stored benchmark of that
-mixer (`bench/scaling.py`); packs side by side count as one pack of the sum, which two streams on an H200 come close to: 3,228
-run-steps/s for attention at S1 as 8 + 8, 3,270 as 16, 2,750 in turn (docs/log.md). Preparing and recording take no time here.
+The runs of one mixer train again on paper, in their stored order, each for as many steps as it
+made. Packs one after the other are compared with packs side by side as the runner makes them. The
+speed of n members is read from a stored benchmark of that mixer (`bench/scaling.py`); packs side by
+side count as one pack of the sum, which two streams on an H200 come close to: 3,228 run-steps/s for
+attention at S1 as 8 + 8, 3,270 as 16, 2,750 in turn (docs/decisions/packs-side-by-side.md). Preparing and recording take no
+time here.
 """
 
 import argparse
@@ -15,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect import planner, runner
 from recollect.api import Results
-from recollect.bench import Report
-from recollect.train import COMPACT_SHARE
+from recollect.running import worker as runner
+from recollect.running.planning import planner
+from recollect.running.planning.bench import Report
+from recollect.training.loop import COMPACT_SHARE
 
 SPEEDS = Path(__file__).parent.parent / "results" / "bench" / "h200-scaling.json"
 
@@ -26,7 +30,11 @@ SPEEDS = Path(__file__).parent.parent / "results" / "bench" / "h200-scaling.json
 def speed_of(mixer: str, path: Path) -> Callable[[int], float]:
     """Run-steps per second of n members, interpolated in the logarithm of n."""
     report = Report.from_table(json.loads(path.read_text()))
-    known = sorted((s.population, s.run_steps_per_s) for s in report.speeds if s.mixer == mixer and s.shape == "S1")
+    known = sorted(
+        (s.population, s.run_steps_per_s)
+        for s in report.speeds
+        if s.mixer == mixer and s.shape == "S1"
+    )
     members, speeds = zip(*known, strict=True)
     return lambda n: float(np.interp(math.log(n), np.log(members), speeds))
 
@@ -37,7 +45,9 @@ class Pack:
     carried: int  # members that a step computes
 
 
-def replay(lives: Sequence[int], places: int, speed: Callable[[int], float], side_by_side: bool) -> float:
+def replay(
+    lives: Sequence[int], places: int, speed: Callable[[int], float], side_by_side: bool
+) -> float:
     """Seconds for runs of so many steps each."""
     stride = math.gcd(*lives)  # runs end at these steps alone
     waiting, packs, seconds, most = list(lives), list[Pack](), 0.0, 0
@@ -67,8 +77,18 @@ if __name__ == "__main__":
     parser.add_argument("--places", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--speeds", type=Path, default=SPEEDS)
     arguments = parser.parse_args()
-    rows = [row for row in Results.load(arguments.results).rows if row.spec["model"]["mixer"]["name"] == arguments.mixer]
+    rows = [
+        row
+        for row in Results.load(arguments.results).rows
+        if row.spec["model"]["mixer"]["name"] == arguments.mixer
+    ]
     lives = [row.steps for row in rows if row.steps]
     for places in arguments.places:
-        apart, beside = (replay(lives, places, speed_of(arguments.mixer, arguments.speeds), how) for how in (False, True))
-        print(f"{arguments.mixer}, {len(lives)} runs, {places} places: {apart:.0f} s apart, {beside:.0f} s side by side")
+        apart, beside = (
+            replay(lives, places, speed_of(arguments.mixer, arguments.speeds), how)
+            for how in (False, True)
+        )
+        print(
+            f"{arguments.mixer}, {len(lives)} runs, {places} places: {apart:.0f} s "
+            f"apart, {beside:.0f} s side by side"
+        )

@@ -1,6 +1,8 @@
-"""The selective scan alone, forward and backward in milliseconds: `python bench/selective_scan.py`; needs a CUDA device.
+"""The selective scan alone, forward and backward in milliseconds: `python bench/selective_scan.py`;
+needs a CUDA device.
 
-Timed as training runs it, as a recording that is replayed: launches from Python would cost more than the smallest shape.
+Timed as training runs it, as a recording that is replayed: launches from Python would cost more
+than the smallest shape.
 """
 
 from collections.abc import Callable
@@ -11,7 +13,12 @@ import torch.nn.functional as F
 from recollect.ops.selective_scan import selective_scan
 
 STATE, REPEATS, WARM = 16, 10, 3
-SHAPES = ((16, 512, 128, 64), (4, 256, 1024, 256), (1, 256, 256, 256), (1, 128, 4096, 512))  # members, batch, channels, length
+SHAPES = (
+    (16, 512, 128, 64),
+    (4, 256, 1024, 256),
+    (1, 256, 256, 256),
+    (1, 128, 4096, 512),
+)  # members, batch, channels, length
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -43,7 +50,9 @@ def both(members: int, batch: int, channels: int, length: int) -> tuple[float, f
     tensors = [x.detach().requires_grad_() for x in (u, 0.1 * F.softplus(delta), a, b, c)]
     ones = torch.ones_like(u)
     forward = milliseconds(lambda: selective_scan(*tensors))
-    return forward, milliseconds(lambda: torch.autograd.grad(selective_scan(*tensors), tensors, ones)) - forward
+    return forward, milliseconds(
+        lambda: torch.autograd.grad(selective_scan(*tensors), tensors, ones)
+    ) - forward
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Two populations stepped in turn, each on its stream, beside one of the sum: `python bench/side_by_side.py MIXER SHAPE N ...`.
+"""Two populations stepped in turn, each on its stream, beside one of the sum: `python
+bench/side_by_side.py MIXER SHAPE N ...`.
 
-For each N, run-steps per second of N + N members: waiting for the device after every step, so that nothing overlaps; as
-training does; and as one population of 2 N. Needs a CUDA device to say anything; runs on a CPU too.
+For each N, run-steps per second of N + N members: waiting for the device after every step, so that
+nothing overlaps; as training does; and as one population of 2 N. Needs a CUDA device to say
+anything; runs on a CPU too.
 """
 
 import sys
@@ -10,10 +12,11 @@ from collections.abc import Callable
 
 import torch
 
-from recollect import bench, planner, tasks
-from recollect.population import Population
-from recollect.spec import RunSpec
+from recollect.running.planning import bench, planner
+from recollect.spec.run import RunSpec
 from recollect.tasks.base import Task
+from recollect.tasks.build import build_task
+from recollect.training.population import Population
 
 STEPS = 40
 
@@ -30,7 +33,11 @@ def per_second(populations: list[Population], after_each: Callable[[], None]) ->
             population.train_step(task.batch("train", step))
             after_each()
     planner.wait(device)
-    return STEPS * sum(len(population.members) for population in populations) / (time.perf_counter() - start)
+    return (
+        STEPS
+        * sum(len(population.members) for population in populations)
+        / (time.perf_counter() - start)
+    )
 
 
 def population(run: RunSpec, task: Task, device: torch.device, seeds: range) -> Population:
@@ -41,13 +48,19 @@ if __name__ == "__main__":
     mixer, shape, *sizes = sys.argv[1:]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     run = bench.shape_of(shape).run(mixer)
-    task = tasks.build(run.task, run.data_seed, run.train.batch, device)
+    task = build_task(run.task, run.data_seed, run.train.batch, device)
     for size in map(int, sizes):
         found = []
         for wait in (lambda: planner.wait(device), lambda: None):
-            two = [population(run, task, device, range(size)), population(run, task, device, range(size, 2 * size))]
+            two = [
+                population(run, task, device, range(size)),
+                population(run, task, device, range(size, 2 * size)),
+            ]
             found.append(per_second(two, wait))
             del two
         found.append(per_second([population(run, task, device, range(2 * size))], lambda: None))
         apart, beside, one = found
-        print(f"{mixer} {shape} {size} + {size}: apart {apart:.0f}, side by side {beside:.0f}, as one {one:.0f} run-steps/s")
+        print(
+            f"{mixer} {shape} {size} + {size}: apart {apart:.0f}, side by side "
+            f"{beside:.0f}, as one {one:.0f} run-steps/s"
+        )

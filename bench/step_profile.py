@@ -1,22 +1,27 @@
-"""Where the time of a step goes on a GPU: `python bench/step_profile.py MIXER PRECISION [SHAPE]`, microseconds per run-step."""
+"""Where the time of a step goes on a GPU:
+
+`python bench/step_profile.py MIXER PRECISION [SHAPE]`, microseconds per run-step.
+"""
 
 import sys
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from recollect import tasks
-from recollect.bench import shape_of
-from recollect.planner import wait, warm_steps
-from recollect.population import Population
+from recollect.running.planning.bench import shape_of
+from recollect.running.planning.planner import wait, warm_steps
+from recollect.tasks.build import build_task
+from recollect.training.population import Population
 
 MEMBERS, STEPS, SHOWN = 16, 3, 25
 
 device = torch.device("cuda")
 mixer, precision, *shape = sys.argv[1:]
 run = shape_of(shape[0] if shape else "S1").run(mixer, precision)
-task = tasks.build(run.task, run.data_seed, run.train.batch, device)
-population = Population([run.model_copy(update={"seed": seed}) for seed in range(MEMBERS)], task, device)
+task = build_task(run.task, run.data_seed, run.train.batch, device)
+population = Population(
+    [run.model_copy(update={"seed": seed}) for seed in range(MEMBERS)], task, device
+)
 for step in range(warm_steps(device)):
     population.train_step(task.batch("train", step))
 wait(device)
@@ -26,7 +31,11 @@ with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profil
     wait(device)
 share = STEPS * MEMBERS
 found = sorted(
-    ((event.self_device_time_total / share, event.count / STEPS, event.key) for event in profiled.key_averages()), reverse=True
+    (
+        (event.self_device_time_total / share, event.count / STEPS, event.key)
+        for event in profiled.key_averages()
+    ),
+    reverse=True,
 )
 print(f"{sum(entry[0] for entry in found):.1f} us in all")
 for microseconds, launches, name in found[:SHOWN]:

@@ -1,10 +1,12 @@
 """A training step as Zoology makes it, against ours: `python bench/zoology_step.py [MIXER ...]`.
 
-The reference is written from the description of Zoology's model, not from its code: token and learned position embeddings with
-dropout .1, two pre-norm layers of one-headed attention (explicit scores, additive mask, dropout .1) and a GELU MLP of four
-times the width, a final LayerNorm, the tied head at every position, cross-entropy over all of them with the unlabelled ones
-ignored, torch's AdamW. Ours is a population of two. Both at (64, 4), width 64, batch 512, vocabulary 8,192, on one thread of a
-CPU; the seconds are processor time of this process, so that other programs on the machine count little.
+The reference is written from the description of Zoology's model, not from its code: token and
+learned position embeddings with dropout .1, two pre-norm layers of one-headed attention (explicit
+scores, additive mask, dropout .1) and a GELU MLP of four times the width, a final LayerNorm, the
+tied head at every position, cross-entropy over all of them with the unlabelled ones ignored,
+torch's AdamW. Ours is a population of two. Both at (64, 4), width 64, batch 512, vocabulary 8,192,
+on one thread of a CPU; the seconds are processor time of this process, so that other programs on
+the machine count little.
 """
 
 import sys
@@ -15,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recollect import tasks
-from recollect.bench import SHAPES
-from recollect.population import Population
+from recollect.running.planning.bench import SHAPES
+from recollect.tasks.build import build_task
+from recollect.training.population import Population
 
 VOCABULARY = 8192
 SHAPE = SHAPES["S1"]
@@ -45,7 +47,8 @@ class Reference(nn.Module):
         self.dropout = nn.Dropout(0.1)
         self.mixers = nn.ModuleList(Attention(width, length) for _ in range(depth))
         self.channels = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(depth)
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+            for _ in range(depth)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * depth + 1))
         for parameter in self.parameters():
@@ -65,7 +68,7 @@ def reference_step() -> Callable[[], None]:
     model = Reference(SHAPE.width, SHAPE.length)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
     run = SHAPE.run("attention")
-    batch = tasks.build(run.task, 0, SHAPE.batch, CPU).batch("train", 0)
+    batch = build_task(run.task, 0, SHAPE.batch, CPU).batch("train", 0)
     targets = torch.full_like(batch.tokens_BL, -100).scatter_(1, batch.where_BK, batch.labels_BK)
 
     def step() -> None:
@@ -78,7 +81,7 @@ def reference_step() -> Callable[[], None]:
 
 def our_step(mixer: str) -> Callable[[], None]:
     runs = [SHAPE.run(mixer).model_copy(update={"seed": seed}) for seed in range(MEMBERS)]
-    task = tasks.build(runs[0].task, 0, SHAPE.batch, CPU)
+    task = build_task(runs[0].task, 0, SHAPE.batch, CPU)
     population = Population(runs, task, CPU)
     return lambda: population.train_step(task.batch("train", population.step))
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from recollect.paper.claims import CLAIMS, Claim, thresholds
-from recollect.paper.claims.thresholds import Threshold
+from recollect.reports.paper.claims import CLAIMS, Claim, thresholds
+from recollect.reports.paper.claims.thresholds import Threshold
 
 HERE = Path(__file__).parent
 
@@ -26,9 +26,21 @@ Rows of a smaller scale never decide a claim. What the same rule says about them
 def page() -> str:
     """The whole page."""
     head = HEAD.format(
-        seeds=thresholds.LEAST_SEEDS, rates=thresholds.LEAST_RATES, span=thresholds.LEAST_SPAN, step=thresholds.FINEST_STEP
+        seeds=thresholds.LEAST_SEEDS,
+        rates=thresholds.LEAST_RATES,
+        span=thresholds.LEAST_SPAN,
+        step=thresholds.FINEST_STEP,
     )
-    return "\n".join([head, *map(_section, CLAIMS), "## Thresholds\n", "| name | value | why |\n|---|---|---|", *_rows(), ""])
+    return "\n".join(
+        [
+            head,
+            *map(_section, CLAIMS),
+            "## Thresholds\n",
+            "| name | value | why |\n|---|---|---|",
+            *_rows(),
+            "",
+        ]
+    )
 
 
 def _section(claim: Claim) -> str:

@@ -1,4 +1,5 @@
-"""Draws every figure and table of the study into docs/gallery/, and writes docs/gallery.md around them.
+"""Draws every figure and table of the study into docs/gallery/, and writes docs/gallery.md around
+them.
 
 python docs/gallery.py [ROOT]    where ROOT (results/paper) has folders of results named after figures: fig1, fig1.small, ...
 """
@@ -13,7 +14,7 @@ from PIL import Image
 from recollect.analysis import count_statuses, counts_text
 from recollect.api import Results
 from recollect.errors import SpecError
-from recollect.paper.figures import FIGURES, TABLES, to_bytes
+from recollect.reports.paper.figures import FIGURES, TABLES, to_bytes
 
 HERE = Path(__file__).parent
 MOST_BYTES = 150_000
@@ -61,7 +62,9 @@ def section(name, folders, pictures):
         if name in TABLES:
             body = TABLES[name](results.rows, results.curves, "min-max").markdown()
         else:
-            (pictures / f"{name}.png").write_bytes(small_png(FIGURES[name](results.rows, results.curves, "min-max")))
+            (pictures / f"{name}.png").write_bytes(
+                small_png(FIGURES[name](results.rows, results.curves, "min-max"))
+            )
             body = f"![{name}]({pictures.name}/{name}.png)\n"
     except SpecError as refusal:
         body = f"Not drawn: {' '.join(str(refusal).splitlines())}\n"
@@ -76,7 +79,9 @@ def write(root, out=HERE):
     for name in [*FIGURES, *TABLES]:
         folders = sorted(folder for folder in root.iterdir() if folder.name.split(".")[0] == name)
         page += (
-            section(name, folders, pictures) if folders else f"\n## {name}\n\nNo rows: `recollect run paper:{name} --out ...`\n"
+            section(name, folders, pictures)
+            if folders
+            else f"\n## {name}\n\nNo rows: `recollect run paper:{name} --out ...`\n"
         )
     (out / "gallery.md").write_text(page)
 

@@ -1,13 +1,17 @@
-"""Write docs/mixers.md from the registry and from the deviations that `make peers` measured: python docs/mixers.py."""
+"""Write docs/mixers.md from the registry and from the deviations that `make peers` measured: python
+docs/mixers.py.
+"""
 
 import json
 from collections import defaultdict
 from pathlib import Path
 
-from recollect.catalogue import layer_size, option_values
-from recollect.spec import MIXERS, ModelSpec, TrainSpec
+from recollect.cli.tables import layer_size, option_values
+from recollect.mixers.registry import MIXERS
 from recollect.spec.base import toml_value
-from recollect.spec.task import MqarSpec
+from recollect.spec.model import ModelSpec
+from recollect.spec.train import TrainSpec
+from recollect.tasks.options import MqarSpec
 
 HERE = Path(__file__).parent
 LENGTH = 64
@@ -43,7 +47,8 @@ OPEN = [  # the question, and where its option is
     ("how many taps they have", "attention.conv_kernel"),
     ("whether Based has positions", "model.positions"),
     (
-        "what Based is at two layers: all linear attention (`based`), or convolution and linear attention (`based_hybrid`)",
+        "what Based is at two layers: all linear attention (`based`), or "
+        "convolution and linear attention (`based_hybrid`)",
         "model.mixer",
     ),
     ("how many layers RWKV's initialisation believes in", "rwkv4.ratio_layers"),
@@ -79,7 +84,10 @@ def table() -> str:
         sizes = [layer_size(spec, width, LENGTH) for width in WIDTHS]
         parameters = " / ".join(f"{size[0]:,}" for size in sizes)
         states = " / ".join(f"{size[1]:,}" for size in sizes)
-        lines.append(f"| `{name}` | {options.family} | {options.paper} | {parameters} | {states} | {options.summary} |")
+        lines.append(
+            f"| `{name}` | {options.family} | {options.paper} | {parameters} | "
+            f"{states} | {options.summary} |"
+        )
     return "\n".join(lines) + "\n"
 
 

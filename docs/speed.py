@@ -1,4 +1,6 @@
-"""Write docs/speed.md and docs/speed.png from the stored benchmarks in results/bench/: python docs/speed.py."""
+"""Write docs/speed.md and docs/speed.png from the stored benchmarks in results/bench/: python
+docs/speed.py.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from recollect.bench import SHAPES, Report, Speed, shape_of
+from recollect.running.planning.bench import SHAPES, Report, Speed, shape_of
 
 HERE = Path(__file__).parent
 STORED = HERE.parent / "results" / "bench"
@@ -32,18 +34,27 @@ def load(path: Path) -> Report:
 
 def about(report: Report) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    rates = f"copy {report.copy_bytes_per_s / 1e12:.2f} TB/s, matrix product {report.multiply_adds_per_s / 5e11:.0f} TFLOP/s"
+    rates = (
+        f"copy {report.copy_bytes_per_s / 1e12:.2f} TB/s, matrix product "
+        f"{report.multiply_adds_per_s / 5e11:.0f} TFLOP/s"
+    )
     return f"{report.device}, {report.date[:10]}: {rates}; {versions}."
 
 
 def table(report: Report) -> str:
     """A column for each shape that was measured."""
     shapes = list(dict.fromkeys(speed.shape for speed in report.speeds))
-    heads = [f"{shape}: run-steps/s (share), together | memory each | first step" for shape in shapes]
+    heads = [
+        f"{shape}: run-steps/s (share), together | memory each | first step" for shape in shapes
+    ]
     lines = ["| mixer | " + " | ".join(heads) + " |", "|---" * (1 + 3 * len(shapes)) + "|"]
     by_key = {(speed.mixer, speed.shape): speed for speed in report.speeds}
     for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
-        lines.append(f"| `{mixer}` | " + " | ".join(_cell(by_key.get((mixer, shape))) for shape in shapes) + " |")
+        lines.append(
+            f"| `{mixer}` | "
+            + " | ".join(_cell(by_key.get((mixer, shape))) for shape in shapes)
+            + " |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -51,17 +62,30 @@ def _cell(speed: Speed | None) -> str:
     if speed is None or speed.problem:
         return f"{speed.problem if speed else 'not measured'} | - | -"
     memory = f"{speed.memory_per_member / 1e9:.2f} GB" if speed.memory_per_member else "-"
-    return f"{speed.run_steps_per_s:,.0f} ({speed.share:.0%}), {speed.population} | {memory} | {speed.first_step_s:.1f} s"
+    return (
+        f"{speed.run_steps_per_s:,.0f} ({speed.share:.0%}), {speed.population} "
+        f"| {memory} | {speed.first_step_s:.1f} s"
+    )
 
 
 def draw(report: Report) -> None:
     """Against the number of members at S1, and against width and length with 16 of them."""
-    figure, (by_members, by_width, by_length) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, (by_members, by_width, by_length) = plt.subplots(
+        1, 3, figsize=(12, 3.6), layout="constrained"
+    )
     for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
-        own = [speed for speed in report.speeds if speed.mixer == mixer and speed.run_steps_per_s > 0]
-        members = sorted((speed.population, speed.run_steps_per_s) for speed in own if speed.shape == "S1")
+        own = [
+            speed for speed in report.speeds if speed.mixer == mixer and speed.run_steps_per_s > 0
+        ]
+        members = sorted(
+            (speed.population, speed.run_steps_per_s) for speed in own if speed.shape == "S1"
+        )
         by_members.plot(*zip(*members, strict=True), marker="o", label=mixer)
-        written_out = [(shape_of(speed.shape), speed.run_steps_per_s) for speed in own if speed.shape not in SHAPES]
+        written_out = [
+            (shape_of(speed.shape), speed.run_steps_per_s)
+            for speed in own
+            if speed.shape not in SHAPES
+        ]
         widths = sorted((shape.width, per_s) for shape, per_s in written_out if shape.length == 64)
         lengths = sorted((shape.length, per_s) for shape, per_s in written_out if shape.width == 64)
         by_width.plot(*zip(*widths, strict=True), marker="o", label=mixer)

@@ -1,4 +1,7 @@
-"""A mixer of one's own: a bank of leaky averages behind a gate. Causal and cheap; it forgets, so it should not recall."""
+"""A mixer of one's own: a bank of leaky averages behind a gate.
+
+Causal and cheap; it forgets, so it should not recall.
+"""
 
 import torch
 from torch import Tensor, nn

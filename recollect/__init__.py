@@ -8,7 +8,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"mixer": "recollect.mixers.foreign", "RunSpec": "recollect.spec", "run": "recollect.api", "Results": "recollect.api"}
+_PUBLIC = {
+    "mixer": "recollect.mixers.plugins.register",
+    "RunSpec": "recollect.spec.run",
+    "run": "recollect.api",
+    "Results": "recollect.api",
+}
 __all__ = ["Results", "RunSpec", "__version__", "mixer", "run"]
 
 

@@ -1,5 +1,5 @@
 """`python -m recollect` is the same as `recollect`."""
 
-from recollect.cli import main
+from recollect.cli.app import main
 
 main()

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.analysis import flatten
-from recollect.paper.presets import open_sweep
+from recollect.mixers.fla.options import FlaSpec
+from recollect.reports.paper.presets import open_sweep
 from recollect.rows import Evaluation, RunRow
-from recollect.spec import RunSpec
-from recollect.spec.mixers.fla import FlaSpec
+from recollect.spec.run import RunSpec
+from recollect.spec.sweep import Sweep, build_sweep
 from recollect.store import Store
-from recollect.store_records import Plan, PlannedRun
-from recollect.sweep import Sweep, build_sweep
+from recollect.store.records import Plan, PlannedRun
 
 if TYPE_CHECKING:
     import pandas
     import torch
 
-    from recollect.notices import Notice
+    from recollect.running.events import Notice
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,33 @@ class Results:
 
     @classmethod
     def load_all(cls, folders: Iterable[Path | str]) -> "Results":
-        """Several folders as one: a run that stands in more than one is taken from the first where it ended in a result."""
+        """Several folders as one: a run that stands in more than one is taken from the first where
+        it ended in a result.
+        """
         rows: dict[str, RunRow] = {}
         curves: dict[str, list[Evaluation]] = {}
         for folder in folders:
             found = cls.load(folder)
             for row in found.rows:
-                if row.run_id not in rows or (not _has_result(rows[row.run_id]) and _has_result(row)):
+                if row.run_id not in rows or (
+                    not _has_result(rows[row.run_id]) and _has_result(row)
+                ):
                     rows[row.run_id] = row
                     curves[row.run_id] = found.curves.get(row.run_id, [])
-        return cls(list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve})
+        return cls(
+            list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve}
+        )
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """One line per run: the specification as dotted columns, then the results. Needs pandas installed."""
+        """One line per run: the specification as dotted columns, then the results.
+
+        Needs pandas installed.
+        """
         import pandas
 
         records = [
-            flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"} for row in self.rows
+            flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"}
+            for row in self.rows
         ]
         return pandas.DataFrame(records)
 
@@ -63,7 +73,10 @@ def _has_result(row: RunRow) -> bool:
 
 def plan(store: Store, sweep: Sweep) -> Plan:
     """Put the runs of a sweep into a store; those it knows already stay as they are."""
-    runs = [PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance) for run in sweep.runs]
+    runs = [
+        PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance)
+        for run in sweep.runs
+    ]
     return store.plan(runs, sweep.name, sweep.source)
 
 
@@ -77,15 +90,17 @@ def run(
     snapshots: int = 0,
     budget: float | None = None,
 ) -> Results:
-    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep) into `out`; returns its results.
+    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep) into
+    `out`; returns its results.
 
     `keep` and `snapshots` say whose weights are kept, as on the command line (see keep.py). With a
-    `budget` of minutes the most telling runs come first (see budget.py), and what is not reached stays todo.
+    `budget` of minutes the most telling runs come first (see budget.py), and what is not reached
+    stays todo.
     """
     started = time.monotonic()
-    from recollect.keep import Policy
-    from recollect.runner import Worker
-    from recollect.spending import spend
+    from recollect.running.spending import spend
+    from recollect.running.worker import Worker
+    from recollect.store.weights import Policy
 
     if isinstance(sweep, str | Path):
         sweep = open_sweep(str(sweep), overrides)
@@ -108,10 +123,17 @@ def run(
 
 
 def require_mixers(runs: Iterable[RunSpec], device: "torch.device") -> None:
-    """Refuse, before anything is written, mixers whose code is not here or does not run on this device."""
-    layers = {kind.model_dump_json(): kind for run in runs for kind in run.model.mixer.kinds() if isinstance(kind, FlaSpec)}
+    """Refuse, before anything is written, mixers whose code is not here or does not run on this
+    device.
+    """
+    layers = {
+        kind.model_dump_json(): kind
+        for run in runs
+        for kind in run.model.mixer.kinds()
+        if isinstance(kind, FlaSpec)
+    }
     if layers:
-        from recollect.mixers.fla import layer_class
+        from recollect.mixers.fla.mixer import layer_class
 
         for layer in layers.values():
             layer_class(layer, device)
@@ -125,7 +147,15 @@ def choose_device(name: str) -> "torch.device":
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    known = [
+        "cpu",
+        *(["cuda"] if torch.cuda.is_available() else []),
+        *(f"cuda:{i}" for i in range(torch.cuda.device_count())),
+    ]
     if name not in known:
-        raise SpecError(f"device = {name!r}: not here; use auto or one of {', '.join(known)} (`recollect doctor` says why)")
+        raise SpecError(
+            f"device = {name!r}: not here; use auto or one of "
+            f"{', '.join(known)} "
+            "(`recollect doctor` says why)"
+        )
     return torch.device(name)

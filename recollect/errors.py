@@ -1,6 +1,7 @@
 """Every refusal this package utters, with the exit code the command line gives it.
 
-A message names the value, the rule it breaks and the remedy, in at most three lines. Anything else that escapes is a bug.
+A message names the value, the rule it breaks and the remedy, in at most three lines. Anything else
+that escapes is a bug.
 """
 
 

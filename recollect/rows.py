@@ -1,4 +1,7 @@
-"""What a result is: the rows that the store hands to analysis and report. Plain data, no SQL, no torch."""
+"""What a result is: the rows that the store hands to analysis and report.
+
+Plain data, no SQL, no torch.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,7 +21,9 @@ class Evaluation:
     test_loss: float
     accuracy: float  # share of scored labels answered right
     exact: float  # share of test rows with every scored label right
-    slices: dict[str, dict[str, float]] = field(default_factory=dict)  # per test split: the same numbers but train_loss
+    slices: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # per test split: the same numbers but train_loss
 
     def score(self, name: str) -> float:
         """The number its task is judged by: `name` is "accuracy" or "exact"."""
@@ -36,12 +41,16 @@ class RunRow:
     chance: float  # the score of a model that has not learnt the binding
     attempt: int = 0
     steps: int | None = None  # optimiser steps taken
-    wall_s: float | None = None  # the run's share of its population's time, in the attempt that ended it
+    wall_s: float | None = (
+        None  # the run's share of its population's time, in the attempt that ended it
+    )
     train_loss: float | None = None
     test_loss: float | None = None
     accuracy: float | None = None
     exact: float | None = None
-    stopped_early: StopReason | None = None  # why it ended before its last step, which its specification allowed
+    stopped_early: StopReason | None = (
+        None  # why it ended before its last step, which its specification allowed
+    )
     diverged_step: int | None = None  # first step whose loss was not finite
     failure: str | None = None  # "oom: ..." or "lost: ..."
     parameters: int | None = None
@@ -52,7 +61,9 @@ class RunRow:
 
     @property
     def score(self) -> float | None:
-        """The number a run is judged by; a model whose weights are NaN answers at chance, and counts as that."""
+        """The number a run is judged by; a model whose weights are NaN answers at chance, and
+        counts as that.
+        """
         if self.status == "diverged":
             return self.chance
         return self.exact if self.score_name == "exact" else self.accuracy

@@ -1,4 +1,6 @@
-"""The study as it describes itself, in rows made up for the tests of its claims: a score for every run its presets ask for."""
+"""The study as it describes itself, in rows made up for the tests of its claims: a score for every
+run its presets ask for.
+"""
 
 import json
 import math
@@ -6,10 +8,10 @@ import shlex
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from recollect.paper.claims import CLAIMS, Claim
-from recollect.paper.presets import read_preset
+from recollect.reports.paper.claims import CLAIMS, Claim
+from recollect.reports.paper.presets import read_preset
 from recollect.rows import Evaluation, RunRow
-from recollect.spec import RunSpec
+from recollect.spec.run import RunSpec
 
 Score = Callable[[RunSpec], float]
 SEEDS = "sweep.seed=[42,123,777]"  # as many as a verdict needs
@@ -30,7 +32,11 @@ def wanted_runs(command: str) -> tuple[RunSpec, ...]:
 
 def made_rows(claim: Claim, score: Score) -> list[RunRow]:
     """Finished rows for everything the claim says to run."""
-    runs = {run.run_id: run for command in claim.what_to_run.splitlines() for run in wanted_runs(command)}
+    runs = {
+        run.run_id: run
+        for command in claim.what_to_run.splitlines()
+        for run in wanted_runs(command)
+    }
     return [made_row(run, score(run)) for run in runs.values()]
 
 
@@ -78,11 +84,17 @@ def study_score(run: RunSpec) -> float:
         small = mixer == "hyena" and model.width == 64
         return within(run, NARROW, 0.6 if small else 0.995, floor)
     rising = 0.3 + 0.08 * math.log2(model.width / 64)
-    return within(run, NARROW, 0.995 if mixer == "hyena" and model.width > run.task.length else rising, floor)
+    return within(
+        run, NARROW, 0.995 if mixer == "hyena" and model.width > run.task.length else rising, floor
+    )
 
 
-def made_curves(rows: Iterable[RunRow], bumpy: tuple[str, ...] = ("attention", "mamba")) -> dict[str, list[Evaluation]]:
-    """A curve for each row: a loss that stands still and then falls at once, or one that falls evenly; the score as it ends."""
+def made_curves(
+    rows: Iterable[RunRow], bumpy: tuple[str, ...] = ("attention", "mamba")
+) -> dict[str, list[Evaluation]]:
+    """A curve for each row: a loss that stands still and then falls at once, or one that falls
+    evenly; the score as it ends.
+    """
     return {row.run_id: _curve(row, row.spec["model"]["mixer"]["name"] in bumpy) for row in rows}
 
 

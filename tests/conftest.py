@@ -1,4 +1,6 @@
-"""What many tests share: a tiny run to change by dotted keys, its task and population on a CPU, a clean slate after each."""
+"""What many tests share: a tiny run to change by dotted keys, its task and population on a CPU, a
+clean slate after each.
+"""
 
 import contextlib
 import io
@@ -10,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from recollect.spec import MIXERS, RunSpec
+from recollect.mixers.registry import MIXERS
+from recollect.spec.run import RunSpec
 
 if TYPE_CHECKING:
-    from recollect.population import Population
+    from recollect.training.population import Population
 
-# Read when torch is loaded: threads that wait for each other sleep. Spinning, as is the default, they take minutes on a busy
-# machine; the numbers are the same.
+# Read when torch is loaded: threads that wait for each other sleep. Spinning, as is the default,
+# they take minutes on a busy machine; the numbers are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 MakeRun = Callable[..., RunSpec]
@@ -26,7 +29,14 @@ MakePopulation = Callable[[Sequence[RunSpec]], "Population"]
 def tiny_table(changes: Mapping[str, Any]) -> dict[str, Any]:
     """A run that trains in milliseconds; `changes` are dotted keys, a mixer's options included."""
     table: dict[str, Any] = {
-        "task": {"name": "mqar", "vocabulary": 32, "length": 16, "pairs": 4, "train_rows": 128, "test_rows": 64},
+        "task": {
+            "name": "mqar",
+            "vocabulary": 32,
+            "length": 16,
+            "pairs": 4,
+            "train_rows": 128,
+            "test_rows": 64,
+        },
         "model": {"mixer": {"name": "attention"}, "width": 16, "depth": 2},
         "train": {"steps": 6, "batch": 32, "evaluations": 3},
     }
@@ -51,12 +61,14 @@ def make_run() -> MakeRun:
 def make_population() -> MakePopulation:
     import torch
 
-    from recollect import tasks
-    from recollect.population import Population
+    from recollect.tasks.build import build_task
+    from recollect.training.population import Population
 
     def make(runs: Sequence[RunSpec]) -> Population:
         cpu = torch.device("cpu")
-        return Population(runs, tasks.build(runs[0].task, runs[0].data_seed, runs[0].train.batch, cpu), cpu)
+        return Population(
+            runs, build_task(runs[0].task, runs[0].data_seed, runs[0].train.batch, cpu), cpu
+        )
 
     return make
 
@@ -74,11 +86,11 @@ def _threads_as_before() -> Iterator[None]:
 @pytest.fixture
 def plugins() -> Iterator[None]:
     """A test that registers mixers takes them away again."""
-    from recollect.mixers.foreign import FOREIGN
+    from recollect.mixers.plugins.register import REGISTERED
 
-    known, foreign = dict(MIXERS), dict(FOREIGN)
+    known, foreign = dict(MIXERS), dict(REGISTERED)
     yield
-    for registry, before in ((MIXERS, known), (FOREIGN, foreign)):
+    for registry, before in ((MIXERS, known), (REGISTERED, foreign)):
         registry.clear()
         registry.update(before)  # type: ignore[arg-type]
 
@@ -92,14 +104,20 @@ class Said(NamedTuple):
 
 
 def run_command(*arguments: object) -> Said:
-    """`recollect ARGUMENTS` inside this process, whose signals it gives back (a sweep takes them over)."""
-    from recollect import cli
+    """`recollect ARGUMENTS` inside this process, whose signals it gives back (a sweep takes them
+    over).
+    """
+    from recollect.cli import app as cli
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
     handlers = [signal.getsignal(number) for number in numbers]
     out, err = io.StringIO(), io.StringIO()
     try:
-        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             patch.setattr(sys, "argv", ["recollect", *map(str, arguments)])
             code = cli._outcome()
     finally:

@@ -1,4 +1,6 @@
-"""Rows made by hand for the tests of analysis, report and export: known scores at known rates, no training."""
+"""Rows made by hand for the tests of analysis, report and export: known scores at known rates, no
+training.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +18,9 @@ def make_row(
     model: dict[str, Any] | None = None,
     **fields: Any,
 ) -> RunRow:
-    """A run of a small sweep; `model` overrides keys of the model's table, `fields` those of the row."""
+    """A run of a small sweep; `model` overrides keys of the model's table, `fields` those of the
+    row.
+    """
     spec = {
         "task": {"name": "mqar", "length": 64, "pairs": 4},
         "model": {"mixer": {"name": mixer}, "width": 64, "depth": 2, **(model or {})},
@@ -25,19 +29,45 @@ def make_row(
         "data_seed": 0,
     }
     run_id = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
-    shown = {"run_id": run_id, "spec": spec, "status": status, "score_name": "accuracy", "chance": 0.25, "accuracy": score}
+    shown = {
+        "run_id": run_id,
+        "spec": spec,
+        "status": status,
+        "score_name": "accuracy",
+        "chance": 0.25,
+        "accuracy": score,
+    }
     return RunRow(**{**shown, **fields})
 
 
 def make_curve(scores: Sequence[float], every: int = 100, loss: float = 2.0) -> list[Evaluation]:
     """One evaluation per score, `every` steps apart."""
-    return [Evaluation((index + 1) * every, loss, loss, score, score**4) for index, score in enumerate(scores)]
+    return [
+        Evaluation((index + 1) * every, loss, loss, score, score**4)
+        for index, score in enumerate(scores)
+    ]
 
 
-def make_sweep(scores: dict[float, Sequence[float]], mixer: str = "attention", **model: Any) -> list[RunRow]:
+def make_sweep(
+    scores: dict[float, Sequence[float]], mixer: str = "attention", **model: Any
+) -> list[RunRow]:
     """Rows for {rate: one score per seed}; seeds are 1, 2, ..."""
     return [
         make_row(mixer, lr, seed, score, model=model)
         for lr, per_seed in scores.items()
         for seed, score in enumerate(per_seed, start=1)
     ]
+
+
+# Texts that a page must show as they are.
+HOSTILE = [
+    "</script><img src=x onerror=alert(1)>",
+    "{{7*7}}{% raw %}",
+    "\" onload='alert(1)'",
+    "$\\frac{1}{0}$ $",
+    "_hidden",
+    "-->]]>&lt;",
+    "<svg/onload=alert(1)>",
+    "%{x} </body> \u2028 \u2029",
+    "名前 \U0001f40d \x00\x1b\n\ud800",
+]

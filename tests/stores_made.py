@@ -1,4 +1,6 @@
-"""Stores filled by hand for the tests of what reads them: rows in, a folder of results out, no training."""
+"""Stores filled by hand for the tests of what reads them: rows in, a folder of results out, no
+training.
+"""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +10,20 @@ from recollect.rows import Evaluation, RunRow
 from recollect.store import PlannedRun, Result, Store
 
 
-def make_store(folder: Path, rows: Sequence[RunRow], name: str = "made", source: str = "", time: float = 1e9) -> None:
+def make_store(
+    folder: Path, rows: Sequence[RunRow], name: str = "made", source: str = "", time: float = 1e9
+) -> None:
     """A store that gives these rows back; each finished one has a curve of one point."""
     with Store.create(folder) as store:
         store.wall = lambda: time
-        store.plan([PlannedRun(row.run_id, json.dumps(row.spec), row.score_name, row.chance) for row in rows], name, source)
+        store.plan(
+            [
+                PlannedRun(row.run_id, json.dumps(row.spec), row.score_name, row.chance)
+                for row in rows
+            ],
+            name,
+            source,
+        )
         finish(store, [row for row in rows if row.status != "todo"])
 
 

@@ -8,11 +8,11 @@ import torch
 
 import recollect
 from recollect.api import Results, choose_device, plan
-from recollect.catalogue import duration
+from recollect.cli.tables import duration
 from recollect.errors import SpecError
-from recollect.notices import PackStarted, RunEnded
+from recollect.running.events import PackStarted, RunEnded
+from recollect.spec.sweep import build_sweep
 from recollect.store import Store
-from recollect.sweep import build_sweep
 
 TABLE: dict[str, Any] = {
     "name": "tiny",
@@ -27,14 +27,19 @@ def test_a_table_a_sweep_and_a_file_give_the_same_results(tmp_path: Path):
     path = tmp_path / "tiny.toml"
     path.write_text(
         'task = { name = "mqar", vocabulary = 32, length = 16, train_rows = 64, test_rows = 32 }\n'
-        'model = { mixer = "attention", width = 8, depth = 1 }\ntrain = { batch = 32, steps = 4, evaluations = 2 }\n'
+        'model = { mixer = "attention", width = 8, depth = 1 }\ntrain = '
+        "{ batch "
+        "= 32, steps = 4, evaluations = 2 }\n"
     )
     ways = [TABLE, build_sweep(TABLE), path, str(path)]
     found = []
     for number, way in enumerate(ways):
         overrides = ["sweep.train.lr=[1e-3, 1e-2]"] if number > 1 else []
         found.append(recollect.run(way, tmp_path / str(number), device="cpu", overrides=overrides))
-    numbers = [[(row.run_id, row.status, row.accuracy, row.test_loss) for row in results.rows] for results in found]
+    numbers = [
+        [(row.run_id, row.status, row.accuracy, row.test_loss) for row in results.rows]
+        for results in found
+    ]
     assert numbers[1:] == numbers[:-1]
     assert [len(results.curves) for results in found] == [2] * 4
 
@@ -44,7 +49,9 @@ def test_results_are_what_the_folder_holds(tmp_path: Path):
     assert Results.load(str(tmp_path)) == results
     for row in results.rows:
         assert (row.status, row.steps, row.device, row.state_size) == ("done", 4, "cpu", 2 * 8 * 16)
-        assert row.parameters == 32 * 8 + 16 * 8 + (4 * 64 + 4 * 8) + (8 * 64 + 5 * 8) + 4 * 8 + 2 * 8
+        assert (
+            row.parameters == 32 * 8 + 16 * 8 + (4 * 64 + 4 * 8) + (8 * 64 + 5 * 8) + 4 * 8 + 2 * 8
+        )
         assert set(row.versions) == {"recollect", "torch", "python"}
         last = results.curves[row.run_id][-1]
         assert (last.step, last.accuracy, last.test_loss) == (4, row.accuracy, row.test_loss)
@@ -93,7 +100,9 @@ def test_auto_is_a_gpu_if_there_is_one(monkeypatch):
     with pytest.raises(SpecError) as caught:
         choose_device("cuda:2")
     assert str(caught.value) == (
-        "device = 'cuda:2': not here; use auto or one of cpu, cuda, cuda:0, cuda:1 (`recollect doctor` says why)"
+        "device = 'cuda:2': not here; use auto or one of cpu, cuda, "
+        "cuda:0, "
+        "cuda:1 (`recollect doctor` says why)"
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -103,15 +112,38 @@ def test_auto_is_a_gpu_if_there_is_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (1.54, "1.5 s"), (59, "59 s"), (720, "12 min"), (12_240, "3.4 h"), (200_000, "2.3 days")]
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (1.54, "1.5 s"),
+        (59, "59 s"),
+        (720, "12 min"),
+        (12_240, "3.4 h"),
+        (200_000, "2.3 days"),
+    ],
 )
 def test_durations_in_words(seconds, text):
     assert duration(seconds) == text
 
 
 def test_a_budget_and_the_studys_experiments_from_python(tmp_path):
-    tiny = ["train.steps=2", "train.evaluations=1", "train.batch=16", "task.test_rows=32", "model.width=8", "seed=1"]
-    results = recollect.run("paper:fig1:small", tmp_path / "none", device="cpu", overrides=tiny, budget=1e-6)
+    tiny = [
+        "train.steps=2",
+        "train.evaluations=1",
+        "train.batch=16",
+        "task.test_rows=32",
+        "model.width=8",
+        "seed=1",
+    ]
+    results = recollect.run(
+        "paper:fig1:small", tmp_path / "none", device="cpu", overrides=tiny, budget=1e-6
+    )
     assert {row.status for row in results.rows} == {"todo"}
-    results = recollect.run("paper:fig1:small", tmp_path / "all", device="cpu", overrides=[*tiny, "train.lr=1e-3"], budget=60)
+    results = recollect.run(
+        "paper:fig1:small",
+        tmp_path / "all",
+        device="cpu",
+        overrides=[*tiny, "train.lr=1e-3"],
+        budget=60,
+    )
     assert [row.status for row in results.rows] == ["done"] * 3

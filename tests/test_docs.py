@@ -1,10 +1,12 @@
-"""The pages under docs/ that are generated are what their scripts write: nothing in them was typed by hand."""
+"""The pages under docs/ that are generated are what their scripts write: nothing in them was typed
+by hand.
+"""
 
 import json
 import runpy
 from pathlib import Path
 
-from recollect.spec import MIXERS
+from recollect.mixers.registry import MIXERS
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -15,7 +17,11 @@ def test_the_page_is_generated_and_true():
 
 def test_every_mixer_was_compared_with_something():
     rows = json.loads((DOCS / "deviations.json").read_text())
-    made_of_others = {name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) > 1}
+    made_of_others = {
+        name
+        for name, options in MIXERS.items()
+        if len(options.model_validate({"name": name}).kinds()) > 1
+    }
     assert {row["mixer"] for row in rows if "gradients" in row} >= set(MIXERS) - made_of_others
     assert all(row["outputs"] < 1e-5 and row.get("gradients", 0) < 1e-5 for row in rows)
 

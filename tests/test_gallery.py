@@ -6,7 +6,7 @@ from pathlib import Path
 from study_made import study_rows
 
 from recollect.api import Results
-from recollect.paper.presets import NAMES
+from recollect.reports.paper.presets import NAMES
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -22,7 +22,9 @@ def test_the_gallery_shows_what_can_be_drawn_and_says_what_cannot(tmp_path, monk
     page = (tmp_path / "gallery.md").read_text()
     shown = gallery["shown"](root)
     assert f"```\nrecollect figure fig13 {shown}/fig13 -o fig13.png\n```" in page
-    assert f"```\nrecollect figure fig1 {shown}/fig1 {shown}/fig1.small -o fig1.png\n```" in page  # and not those of fig13
+    assert (
+        f"```\nrecollect figure fig1 {shown}/fig1 {shown}/fig1.small -o fig1.png\n```" in page
+    )  # and not those of fig13
     assert f"```\nrecollect figure table1 {shown}/table1 -o table1.md\n```" in page
     assert "![fig13](gallery/fig13.png)" in page
     assert page.count("Not drawn: ") == 2

@@ -1,4 +1,6 @@
-"""What the README says is true: its mixer is the one in examples/ and trains, its specification parses, its tree exists."""
+"""What the README says is true: its mixer is the one in examples/ and trains, its specification
+parses, its tree exists.
+"""
 
 import re
 import subprocess
@@ -7,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from recollect.spec import MIXERS
+from recollect.mixers.registry import MIXERS
+from recollect.spec.sweep import parse_sweep, read_sweep
 from recollect.store import Store
-from recollect.sweep import parse_sweep, read_sweep
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
 def _blocks(language: str) -> list[str]:
-    return [text for tag, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE) if tag == language]
+    return [
+        text
+        for tag, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+        if tag == language
+    ]
 
 
 def test_the_example_mixer_is_the_file_in_examples_and_short():
@@ -27,16 +33,34 @@ def test_the_example_mixer_is_the_file_in_examples_and_short():
 
 
 def test_the_example_mixer_trains_by_the_readmes_command(tmp_path: Path):
-    (command,) = re.findall(r"^recollect (run examples/mqar.toml --plugin .*)$", README, re.MULTILINE)
-    words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", command.replace("--out out", ""))]
+    (command,) = re.findall(
+        r"^recollect (run examples/mqar.toml --plugin .*)$", README, re.MULTILINE
+    )
+    words = [
+        word.strip("'") for word in re.findall(r"'[^']*'|\S+", command.replace("--out out", ""))
+    ]
     words += ["--out", str(tmp_path / "out")]
-    for short in ("train.steps=4", "train.evaluations=2", "sweep.seed=[42]", "sweep.train.lr=[1e-3]"):
+    for short in (
+        "train.steps=4",
+        "train.evaluations=2",
+        "sweep.seed=[42]",
+        "sweep.train.lr=[1e-3]",
+    ):
         words += ["--set", short]
-    run = subprocess.run([sys.executable, "-m", "recollect", *words], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-m", "recollect", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert run.returncode == 0, run.stderr
     with Store.open(tmp_path / "out", read_only=True) as store:
         rows = store.rows()
-    assert {row.spec["model"]["mixer"]["name"]: row.status for row in rows} == {"attention": "done", "leaky": "done"}
+    assert {row.spec["model"]["mixer"]["name"]: row.status for row in rows} == {
+        "attention": "done",
+        "leaky": "done",
+    }
 
 
 def test_the_specification_parses():
@@ -44,7 +68,9 @@ def test_the_specification_parses():
     assert len(parse_sweep(text).runs) == 2 * 13 * 3
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem
+)
 def test_every_example_parses(path: Path):
     assert read_sweep(path).runs
 
@@ -58,4 +84,6 @@ def test_the_tree_and_the_links_exist():
 
 
 def test_the_zoo_has_every_mixer():
-    assert {run.model.mixer.name for run in read_sweep(ROOT / "examples/zoo.toml").runs} >= set(MIXERS)
+    assert {run.model.mixer.name for run in read_sweep(ROOT / "examples/zoo.toml").runs} >= set(
+        MIXERS
+    )

@@ -1,4 +1,6 @@
-"""Every mixer with every option worth testing, found in the registry: a new mixer or option is here by being registered."""
+"""Every mixer with every option worth testing, found in the registry: a new mixer or option is here
+by being registered.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -7,10 +9,11 @@ from typing import Any, Literal, get_args, get_origin
 import torch
 from torch import Tensor
 
-from recollect.mixers import Mixer, Site, build
-from recollect.nn import Noise, initialise
-from recollect.spec import MIXERS, MixerSpec
-from recollect.spec.mixers import Positions
+from recollect.mixers.base import Mixer, Site
+from recollect.mixers.build import build_mixer
+from recollect.mixers.options import MixerSpec, Positions
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import Noise, initialise
 
 LENGTH = 37  # no multiple of anything a kernel likes
 WIDTH = 12
@@ -44,7 +47,11 @@ def table(name: str, width: int) -> dict[str, Any]:
 
 
 # The mixers that are not made of others.
-SINGLE = sorted(name for name, options in MIXERS.items() if len(options.model_validate({"name": name}).kinds()) == 1)
+SINGLE = sorted(
+    name
+    for name, options in MIXERS.items()
+    if len(options.model_validate({"name": name}).kinds()) == 1
+)
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,14 @@ class Case:
 
     @property
     def id(self) -> str:
-        options = [f"{key}={value}" for key, value in self.options.items() if fitting(self.name, WIDTH).get(key) != value]
-        place = [self.positions] * (self.positions != "none") + [f"layer{self.layer}"] * bool(self.layer)
+        options = [
+            f"{key}={value}"
+            for key, value in self.options.items()
+            if fitting(self.name, WIDTH).get(key) != value
+        ]
+        place = [self.positions] * (self.positions != "none") + [f"layer{self.layer}"] * bool(
+            self.layer
+        )
         return "-".join([self.name, *options, *place])
 
     def spec(self) -> MixerSpec:
@@ -73,8 +86,16 @@ class Case:
         dtype: torch.dtype = torch.float32,
         depth: int = DEPTH,
     ) -> Mixer:
-        site = Site(population, width, length, depth, self.positions, layer=self.layer, noise=Noise(population))
-        mixer = build(self.spec(), site)
+        site = Site(
+            population,
+            width,
+            length,
+            depth,
+            self.positions,
+            layer=self.layer,
+            noise=Noise(population),
+        )
+        mixer = build_mixer(self.spec(), site)
         initialise(mixer, SEEDS[:population])
         return mixer.to(dtype)
 
@@ -87,7 +108,8 @@ def _cases() -> list[Case]:
         found += [Case(name, fits, positions) for positions in MIXERS[name].positions_inside]
         for option, info in MIXERS[name].model_fields.items():
             found += [
-                Case(name, {**fits, option: value}) for value in _others(option, info.annotation, info.default, info.metadata)
+                Case(name, {**fits, option: value})
+                for value in _others(option, info.annotation, info.default, info.metadata)
             ]
         found += [Case(name, {**fits, **options}) for options in TOGETHER.get(name, [])]
     return found
@@ -104,7 +126,9 @@ def _others(option: str, annotation: Any, default: Any, rules: list[Any]) -> lis
     if option == "heads":
         return [2]
     # A convolution that can be left out has 0 as its least number of taps.
-    return [0] if option == "kernel" and any(getattr(rule, "ge", None) == 0 for rule in rules) else []
+    return (
+        [0] if option == "kernel" and any(getattr(rule, "ge", None) == 0 for rule in rules) else []
+    )
 
 
 CASES = _cases()
@@ -115,9 +139,13 @@ def inputs(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Te
 
 
 def spread(mixer: Mixer) -> Mixer:
-    """Weights of order one on everything that starts at zero or tiny, so that every path carries signal in a comparison."""
+    """Weights of order one on everything that starts at zero or tiny, so that every path carries
+    signal in a comparison.
+    """
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in mixer.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter += 0.1 * torch.randn(
+                parameter.shape, generator=generator, dtype=parameter.dtype
+            )
     return mixer

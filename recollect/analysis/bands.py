@@ -1,11 +1,13 @@
-"""How far seeds lie apart, as a band around their mean; which kind is chosen when something is drawn, from the raw scores.
+"""How far seeds lie apart, as a band around their mean; which kind is chosen when something is
+drawn, from the raw scores.
 
 min-max    the lowest and the highest seed
 std        mean - s to mean + s, s the standard deviation of the seeds (n - 1 in the denominator): how far one seed lies off
 interval   mean -+ t s / sqrt(n), t the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom: where the mean
            over very many seeds lies in 95 of 100 such experiments, as far as scores are normally distributed
 
-A score is a share, so a band ends at 0 and 1. A single seed shows no spread: its band has no width, whatever the kind.
+A score is a share, so a band ends at 0 and 1. A single seed shows no spread: its band has no width,
+whatever the kind.
 """
 
 import math
@@ -22,7 +24,9 @@ BANDS: tuple[BandKind, ...] = get_args(BandKind)
 COVERAGE = 0.95
 
 
-def band(scores: Iterable[float] | Mapping[Any, float], kind: str = "min-max") -> tuple[float, float]:
+def band(
+    scores: Iterable[float] | Mapping[Any, float], kind: str = "min-max"
+) -> tuple[float, float]:
     """(low, high) of the scores, one per seed; those of a Rate may be given as they are."""
     values = list(scores.values() if isinstance(scores, Mapping) else scores)
     if kind not in BANDS:
@@ -43,14 +47,23 @@ def deviation(values: list[float]) -> float:
 
 
 def mean_reach(values: list[float]) -> float:
-    """Half the width of the 95 % interval of the mean; 0 for a single value, whose interval is unknown."""
-    return student(len(values) - 1) * deviation(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    """Half the width of the 95 % interval of the mean; 0 for a single value, whose interval is
+    unknown.
+    """
+    return (
+        student(len(values) - 1) * deviation(values) / math.sqrt(len(values))
+        if len(values) > 1
+        else 0.0
+    )
 
 
 @lru_cache
 def student(freedom: float, coverage: float = COVERAGE) -> float:
-    """The t that |T| exceeds in 1 - coverage of all cases, T of Student's distribution with so many degrees of freedom."""
-    # With T = sqrt(freedom) tan(a), the density of the angle a is proportional to cos(a) ** (freedom - 1).
+    """The t that |T| exceeds in 1 - coverage of all cases, T of Student's distribution with so many
+    degrees of freedom.
+    """
+    # With T = sqrt(freedom) tan(a), the density of the angle a is proportional to cos(a) **
+    # (freedom - 1).
     inside = coverage * _angles(math.pi / 2, freedom)
     low, high = 0.0, math.pi / 2
     for _ in range(50):
@@ -62,5 +75,7 @@ def student(freedom: float, coverage: float = COVERAGE) -> float:
 def _angles(end: float, freedom: float, pieces: int = 200) -> float:
     """The integral of cos(a) ** (freedom - 1) from 0 to `end`, by Simpson's rule."""
     width = end / pieces
-    inner = sum((4 if i % 2 else 2) * math.cos(i * width) ** (freedom - 1) for i in range(1, pieces))
+    inner = sum(
+        (4 if i % 2 else 2) * math.cos(i * width) ** (freedom - 1) for i in range(1, pieces)
+    )
     return width / 3 * (1 + inner + max(0.0, math.cos(end)) ** (freedom - 1))

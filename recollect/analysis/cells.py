@@ -1,6 +1,8 @@
-"""Runs sorted into cells: all runs of a cell differ only in learning rate and seed, so a cell is one line of a figure.
+"""Runs sorted into cells: all runs of a cell differ only in learning rate and seed, so a cell is
+one line of a figure.
 
-Only runs that ended in a result (done or diverged) enter a mean; the others are counted and shown, never silently dropped.
+Only runs that ended in a result (done or diverged) enter a mean; the others are counted and shown,
+never silently dropped.
 """
 
 import math
@@ -19,7 +21,9 @@ class Rate:
 
     lr: float
     rows: tuple[RunRow, ...]
-    scores: dict[int, float]  # by seed; diverged runs stand here at chance, runs without a result not at all
+    scores: dict[
+        int, float
+    ]  # by seed; diverged runs stand here at chance, runs without a result not at all
 
     @property
     def mean(self) -> float:
@@ -84,7 +88,9 @@ def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
         settings.setdefault(key, flat)
         members.setdefault(key, []).append(row)
     names = name_cells(list(settings.values()))
-    return tuple(Cell(*name, _rates(own)) for name, own in zip(names, members.values(), strict=True))
+    return tuple(
+        Cell(*name, _rates(own)) for name, own in zip(names, members.values(), strict=True)
+    )
 
 
 def _rates(rows: list[RunRow]) -> tuple[Rate, ...]:

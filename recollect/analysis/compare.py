@@ -1,8 +1,10 @@
-"""Two sweeps side by side: the cells both have, how far their best scores lie apart, and which windows moved.
+"""Two sweeps side by side: the cells both have, how far their best scores lie apart, and which
+windows moved.
 
-The difference of two best means carries the noise of the seeds of both: its 95 % interval is Welch's (Student's t with the
-degrees of freedom of Welch and Satterthwaite), and a difference counts only if that interval leaves zero out. With a single
-seed on a side there is no interval, and nothing is called a difference.
+The difference of two best means carries the noise of the seeds of both: its 95 % interval is
+Welch's (Student's t with the degrees of freedom of Welch and Satterthwaite), and a difference
+counts only if that interval leaves zero out. With a single seed on a side there is no interval, and
+nothing is called a difference.
 """
 
 import math
@@ -54,9 +56,13 @@ class Comparison:
 
 
 def compare_sweeps(
-    first: Sequence[RunRow], second: Sequence[RunRow], apart_from: Collection[str] = (), tau: float = TAU
+    first: Sequence[RunRow],
+    second: Sequence[RunRow],
+    apart_from: Collection[str] = (),
+    tau: float = TAU,
 ) -> Comparison:
-    """Cells are matched by all their settings but the flat keys `apart_from`, which is what the two sweeps differ in.
+    """Cells are matched by all their settings but the flat keys `apart_from`, which is what the two
+    sweeps differ in.
 
     Of several cells that only those keys tell apart, the first of each sweep is compared.
     """
@@ -69,7 +75,9 @@ def compare_sweeps(
 
 
 def mean_difference(first: Rate, second: Rate) -> tuple[float, Interval | None]:
-    """The second's mean less the first's, with Welch's interval; None for the interval where a side has a single seed."""
+    """The second's mean less the first's, with Welch's interval; None for the interval where a side
+    has a single seed.
+    """
     difference = second.mean - first.mean
     sides = [list(rate.scores.values()) for rate in (first, second)]
     if any(len(scores) < 2 for scores in sides):
@@ -78,7 +86,9 @@ def mean_difference(first: Rate, second: Rate) -> tuple[float, Interval | None]:
     variance = sum(parts)
     if variance == 0:
         return difference, (difference, difference)
-    freedom = variance**2 / sum(part**2 / (len(scores) - 1) for part, scores in zip(parts, sides, strict=True))
+    freedom = variance**2 / sum(
+        part**2 / (len(scores) - 1) for part, scores in zip(parts, sides, strict=True)
+    )
     reach = student(freedom) * math.sqrt(variance)
     return difference, (difference - reach, difference + reach)
 
@@ -87,7 +97,10 @@ def _by_settings(rows: Sequence[RunRow], apart_from: Collection[str]) -> dict[st
     found: dict[str, Cell] = {}
     for cell in group_cells(rows):
         settings: dict[str, Any] = cell_settings(cell.rows[0].spec)
-        found.setdefault(canonical({key: entry for key, entry in settings.items() if key not in apart_from}), cell)
+        found.setdefault(
+            canonical({key: entry for key, entry in settings.items() if key not in apart_from}),
+            cell,
+        )
     return found
 
 
@@ -96,7 +109,9 @@ def _difference(first: Cell, second: Cell, tau: float) -> CellDifference:
     if first.best is None or second.best is None:
         return CellDifference(first.name, first, second, None, None, "unknown", shift)
     difference, interval = mean_difference(first.best, second.best)
-    return CellDifference(first.name, first, second, difference, interval, _verdict(interval), shift)
+    return CellDifference(
+        first.name, first, second, difference, interval, _verdict(interval), shift
+    )
 
 
 def _verdict(interval: Interval | None) -> Verdict:
@@ -110,16 +125,25 @@ def _shift(first: Cell, second: Cell, tau: float) -> WindowShift:
     spreads = seed_spread(first, tau), seed_spread(second, tau)
     if left is None or right is None:
         return WindowShift(left, right, None, None, _appeared(*spreads))
-    low_by, high_by = (math.log10(there) - math.log10(here) for here, there in ((left.low, right.low), (left.high, right.high)))
-    return WindowShift(left, right, low_by, high_by, _moved((left, spreads[0]), (right, spreads[1])))
+    low_by, high_by = (
+        math.log10(there) - math.log10(here)
+        for here, there in ((left.low, right.low), (left.high, right.high))
+    )
+    return WindowShift(
+        left, right, low_by, high_by, _moved((left, spreads[0]), (right, spreads[1]))
+    )
 
 
-def _moved(first: tuple[Window, SeedSpread | None], second: tuple[Window, SeedSpread | None]) -> bool | None:
+def _moved(
+    first: tuple[Window, SeedSpread | None], second: tuple[Window, SeedSpread | None]
+) -> bool | None:
     """Whether the intervals of one of the edges have nothing in common."""
     here, there = _edges(*first), _edges(*second)
     if here is None or there is None:
         return None
-    return any(one[1] < other[0] or other[1] < one[0] for one, other in zip(here, there, strict=True))
+    return any(
+        one[1] < other[0] or other[1] < one[0] for one, other in zip(here, there, strict=True)
+    )
 
 
 def _edges(window: Window, spread: SeedSpread | None) -> tuple[Interval, Interval] | None:
@@ -133,5 +157,9 @@ def _edges(window: Window, spread: SeedSpread | None) -> tuple[Interval, Interva
 
 def _appeared(first: SeedSpread | None, second: SeedSpread | None) -> bool | None:
     """Whether one side has a window in (nearly) every draw of seeds and the other in (nearly) none."""
-    shares = [spread.solved_share for spread in (first, second) if spread and spread.solved_share is not None]
+    shares = [
+        spread.solved_share
+        for spread in (first, second)
+        if spread and spread.solved_share is not None
+    ]
     return max(shares) >= COVERAGE and min(shares) <= 1 - COVERAGE if len(shares) == 2 else None

@@ -14,10 +14,19 @@ def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -
     return next((point.step for point in curve if point.score(score_name) >= tau), None)
 
 
-def steps_to_solve(rate: Rate, curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU) -> float | None:
-    """Median over the finished seeds at one rate; a seed that never got there is infinitely late. None if so is the median."""
+def steps_to_solve(
+    rate: Rate, curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU
+) -> float | None:
+    """Median over the finished seeds at one rate; a seed that never got there is infinitely late.
+
+    None if so is the median.
+    """
     steps = [solve_step(curves.get(row.run_id, ()), row.score_name, tau) for row in rate.scored]
-    median = statistics.median(math.inf if step is None else step for step in steps) if steps else math.inf
+    median = (
+        statistics.median(math.inf if step is None else step for step in steps)
+        if steps
+        else math.inf
+    )
     return median if math.isfinite(median) else None
 
 

@@ -1,4 +1,6 @@
-"""What a learning curve shows beyond its end: levels at which a loss may rest, and sudden changes between them ("bumps")."""
+"""What a learning curve shows beyond its end: levels at which a loss may rest, and sudden changes
+between them ("bumps").
+"""
 
 import math
 import statistics
@@ -11,24 +13,28 @@ from pydantic import ValidationError
 
 from recollect.errors import SpecError
 from recollect.rows import Evaluation
-from recollect.spec.pairs import PairsSpec
-from recollect.spec.strings import StringsSpec
-from recollect.spec.task import TASKS
+from recollect.tasks.options import TASKS
+from recollect.tasks.options.pairs import PairsSpec
+from recollect.tasks.options.strings import StringsSpec
 
-# A change is sudden if it is over within LONGEST of the curve's whole time, and at least CALM times as fast as the loss moved
-# just before: what falls fast from the first evaluation on, and slower and slower, is a smooth curve.
+# A change is sudden if it is over within LONGEST of the curve's whole time, and at least CALM times
+# as fast as the loss moved just before: what falls fast from the first evaluation on, and slower
+# and slower, is a smooth curve.
 LONGEST = 0.2
 CALM = 3.0
 LEAST_SHARE = 0.1  # of the curve's range: smaller steps are not told
 LEAST_NATS = 0.25  # and never less than this, so that a curve that learns nothing has no bumps
-NOISES = 6.0  # standard deviations of the noise between neighbouring evaluations that a change must exceed
+# standard deviations of the noise between neighbouring evaluations that a change must exceed
+NOISES = 6.0
 LEAST_EVALUATIONS = 5
 GAIN = 0.1  # of the score above chance, from which a bump counts as one with a gain
 
 
 @dataclass(frozen=True)
 class Bump:
-    """A sudden change of the loss, between the last evaluation before it and the first one after it."""
+    """A sudden change of the loss, between the last evaluation before it and the first one after
+    it.
+    """
 
     start_step: int
     end_step: int
@@ -44,10 +50,12 @@ class Bump:
 
 
 def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
-    """Losses at which a model rests that knows something, but not the answer; by name, from knowing nothing on downwards.
+    """Losses at which a model rests that knows something, but not the answer; by name, from knowing
+    nothing on downwards.
 
-    `task` is the task's table of a specification; one that cannot be read here has no levels. Where an answer is one of the
-    pairs in the row, mqar's power-law placement lets positions push the loss a little below ln K (see spec/placement.py).
+    `task` is the task's table of a specification; one that cannot be read here has no levels. Where
+    an answer is one of the pairs in the row, mqar's power-law placement lets positions push the
+    loss a little below ln K (see spec/placement.py).
     """
     try:
         spec = TASKS[str(task.get("name"))].model_validate(dict(task))
@@ -65,15 +73,19 @@ def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
     return {
         "ln V": math.log(spec.vocabulary),  # any token
         "ln A": math.log(spec.alphabet),  # any letter
-        "bag of letters": math.fsum(bags) / len(bags),  # a letter of the string, as often as it stands there
+        "bag of letters": math.fsum(bags)
+        / len(bags),  # a letter of the string, as often as it stands there
     }
 
 
-def bumps(curve: Sequence[Evaluation], score_name: str, chance: float = 0.0, loss: str = "test") -> list[Bump]:
+def bumps(
+    curve: Sequence[Evaluation], score_name: str, chance: float = 0.0, loss: str = "test"
+) -> list[Bump]:
     """Sudden changes of the loss ("test" or "train") in the order of steps.
 
-    Single outliers are taken out by a median of three before anything is measured. With the task's `chance` (RunRow.chance) a
-    score that only climbs up to chance, by learning which values stand in the row, is no gain.
+    Single outliers are taken out by a median of three before anything is measured. With the task's
+    `chance` (RunRow.chance) a score that only climbs up to chance, by learning which values stand
+    in the row, is no gain.
     """
     if loss not in ("test", "train"):
         raise SpecError(f"loss = {loss!r}: must be test or train")
@@ -87,7 +99,9 @@ def bumps(curve: Sequence[Evaluation], score_name: str, chance: float = 0.0, los
     for first, last in _sudden(steps, losses, least, noise):
         before, after = points[first].score(score_name), points[last].score(score_name)
         gained = max(after, chance) - max(before, chance) >= GAIN
-        found.append(Bump(steps[first], steps[last], losses[first], losses[last], before, after, gained))
+        found.append(
+            Bump(steps[first], steps[last], losses[first], losses[last], before, after, gained)
+        )
     return found
 
 
@@ -102,18 +116,26 @@ def _medians(values: Sequence[float]) -> list[float]:
 
 
 def _noise(values: Sequence[float]) -> float:
-    """Standard deviation of independent noise on a slowly changing curve, from the median of its second differences."""
+    """Standard deviation of independent noise on a slowly changing curve, from the median of its
+    second differences.
+    """
     bends = [abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)]
     return 1.4826 * statistics.median(bends) / math.sqrt(6)
 
 
-def _sudden(steps: Sequence[int], losses: Sequence[float], least: float, noise: float) -> list[tuple[int, int]]:
+def _sudden(
+    steps: Sequence[int], losses: Sequence[float], least: float, noise: float
+) -> list[tuple[int, int]]:
     """(first, last) evaluation of every sudden change of at least `least`.
 
-    Stretches are looked for at one slope after the other, from the slowest that a sudden change can have on; what was found at
-    a slope is not looked into again. So a fall is seen whole where it stands alone, and still seen where it ends a slow drift.
+    Stretches are looked for at one slope after the other, from the slowest that a sudden change can
+    have on; what was found at a slope is not looked into again. So a fall is seen whole where it
+    stands alone, and still seen where it ends a slow drift.
     """
-    slopes = [(b - a) / (end - start) for (a, b), (start, end) in zip(pairwise(losses), pairwise(steps), strict=True)]
+    slopes = [
+        (b - a) / (end - start)
+        for (a, b), (start, end) in zip(pairwise(losses), pairwise(steps), strict=True)
+    ]
     longest = LONGEST * (steps[-1] - steps[0])
     steepest = max(map(abs, slopes))
     slope = least / longest
@@ -121,7 +143,9 @@ def _sudden(steps: Sequence[int], losses: Sequence[float], least: float, noise: 
     while slope <= steepest:
         for first, last in _stretches(slopes, slope):
             alone = all(last <= start or first >= end for start, end in found)
-            large = abs(losses[last] - losses[first]) >= least and steps[last] - steps[first] <= longest
+            large = (
+                abs(losses[last] - losses[first]) >= least and steps[last] - steps[first] <= longest
+            )
             if alone and large and _calm_before(steps, losses, first, last, noise):
                 found.append((first, last))
         slope *= 2
@@ -129,7 +153,9 @@ def _sudden(steps: Sequence[int], losses: Sequence[float], least: float, noise: 
 
 
 def _stretches(slopes: Sequence[float], least: float) -> list[tuple[int, int]]:
-    """Where the loss moves at least so fast in one direction; a single slower interval in between does not end a stretch."""
+    """Where the loss moves at least so fast in one direction; a single slower interval in between
+    does not end a stretch.
+    """
     stretches: list[tuple[int, int]] = []
     for index, slope in enumerate(slopes):
         if abs(slope) < least:
@@ -141,8 +167,12 @@ def _stretches(slopes: Sequence[float], least: float) -> list[tuple[int, int]]:
     return stretches
 
 
-def _calm_before(steps: Sequence[int], losses: Sequence[float], first: int, last: int, noise: float) -> bool:
-    """Whether the loss moved slowly, noise allowed for, in the time before a change, as far back as the change took."""
+def _calm_before(
+    steps: Sequence[int], losses: Sequence[float], first: int, last: int, noise: float
+) -> bool:
+    """Whether the loss moved slowly, noise allowed for, in the time before a change, as far back as
+    the change took.
+    """
     lasting = steps[last] - steps[first]
     start = max((i for i in range(first) if steps[first] - steps[i] >= lasting), default=0)
     if start == first:
@@ -152,10 +182,16 @@ def _calm_before(steps: Sequence[int], losses: Sequence[float], first: int, last
 
 
 def _bag_of_letters(letters: int, alphabet: int) -> float:
-    """The mean entropy of the letters of a random string: ln n less the mean of c ln c / n over each letter's count c."""
+    """The mean entropy of the letters of a random string: ln n less the mean of c ln c / n over
+    each letter's count c.
+    """
     share = 1 / alphabet
     repeats = sum(
-        math.exp(_log_choose(letters, count) + count * math.log(share) + (letters - count) * math.log1p(-share))
+        math.exp(
+            _log_choose(letters, count)
+            + count * math.log(share)
+            + (letters - count) * math.log1p(-share)
+        )
         * (count * math.log(count))
         for count in range(2, letters + 1)
     )

@@ -1,6 +1,7 @@
 """How the best score moves with a setting: width, depth, length, parameters, state size.
 
-Every cell enters with its best rate, so a curve over widths compares models each at the rate that suits it.
+Every cell enters with its best rate, so a curve over widths compares models each at the rate that
+suits it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,8 +14,12 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.selection import value
 from recollect.analysis.settings import canonical, cell_settings, name_cells
 
-MEASURED = ("parameters", "state_size")  # what may stand in place of a flat key: counted on the model, not written in its spec
-# Settings that move with another one by themselves: the study asks more pairs of longer rows, in smaller batches.
+MEASURED = (
+    "parameters",
+    "state_size",
+)  # what may stand in place of a flat key: counted on the model, not written in its spec
+# Settings that move with another one by themselves: the study asks more pairs of longer rows, in
+# smaller batches.
 MOVING = {"task.length": ("task.pairs", "train.batch", "train.steps", "train.evaluations")}
 
 
@@ -47,9 +52,11 @@ class Line:
 
 
 def best_points(cells: Iterable[Cell], key: str = "model.width") -> list[Point]:
-    """One point per cell with a result, sorted by the flat `key` ("parameters" and "state_size" are keys too).
+    """One point per cell with a result, sorted by the flat `key` ("parameters" and "state_size" are
+    keys too).
 
-    Cells without a result or without the key have no place on the axis and are left out; `find_missing` names the former.
+    Cells without a result or without the key have no place on the axis and are left out;
+    `find_missing` names the former.
     """
     points = [point for cell in cells if (point := _point(cell, key)) is not None]
     if all(isinstance(point.x, int | float) for point in points):
@@ -57,31 +64,47 @@ def best_points(cells: Iterable[Cell], key: str = "model.width") -> list[Point]:
     return points
 
 
-def scaling_lines(cells: Sequence[Cell], key: str = "model.width", x: str | None = None) -> list[Line]:
-    """The cells as lines along `key`, drawn over `x` (that key itself unless another is given, such as "parameters")."""
+def scaling_lines(
+    cells: Sequence[Cell], key: str = "model.width", x: str | None = None
+) -> list[Line]:
+    """The cells as lines along `key`, drawn over `x` (that key itself unless another is given, such
+    as "parameters").
+    """
     members: dict[str, list[Cell]] = {}
     settings: dict[str, dict[str, Any]] = {}
     for cell in cells:
         own = cell_settings(cell.rows[0].spec)
-        shared = {name: entry for name, entry in own.items() if name not in (key, *MOVING.get(key, ()))}
+        shared = {
+            name: entry for name, entry in own.items() if name not in (key, *MOVING.get(key, ()))
+        }
         settings.setdefault(canonical(shared), shared)
         members.setdefault(canonical(shared), []).append(cell)
     names = name_cells(list(settings.values()))
-    lines = [Line(*name, tuple(best_points(own, x or key))) for name, own in zip(names, members.values(), strict=True)]
+    lines = [
+        Line(*name, tuple(best_points(own, x or key)))
+        for name, own in zip(names, members.values(), strict=True)
+    ]
     return [line for line in lines if line.points]
 
 
 def rank_correlation(points: Sequence[Point]) -> float | None:
-    """Spearman's coefficient between x and the mean score; None where one of them never changes, or below two points."""
+    """Spearman's coefficient between x and the mean score; None where one of them never changes, or
+    below two points.
+    """
     try:
-        return correlation(_ranks([point.x for point in points]), _ranks([point.mean for point in points]))
+        return correlation(
+            _ranks([point.x for point in points]), _ranks([point.mean for point in points])
+        )
     except StatisticsError:
         return None
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
     """Places in ascending order; equal values share the mean of theirs."""
-    return [sum(other < one for other in values) + sum(other == one for other in values) / 2 for one in values]
+    return [
+        sum(other < one for other in values) + sum(other == one for other in values) / 2
+        for one in values
+    ]
 
 
 def _point(cell: Cell, key: str) -> Point | None:

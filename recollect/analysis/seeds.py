@@ -1,8 +1,9 @@
-"""How much of a window is luck of the seed: the window of every seed alone, and a bootstrap over seeds.
+"""How much of a window is luck of the seed: the window of every seed alone, and a bootstrap over
+seeds.
 
-The bootstrap draws as many seeds as there are, with replacement, a thousand times; each draw gives the window of the mean over
-the seeds drawn. The middle 95 % of widths, of lower edges and of upper edges are the intervals. A draw whose mean never reaches
-tau has width 0 and no edges.
+The bootstrap draws as many seeds as there are, with replacement, a thousand times; each draw gives
+the window of the mean over the seeds drawn. The middle 95 % of widths, of lower edges and of upper
+edges are the intervals. A draw whose mean never reaches tau has width 0 and no edges.
 """
 
 import math
@@ -28,8 +29,12 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    interval: Interval | None  # 95 % bootstrap interval of the mean's window; None below three seeds
-    low_edge: Interval | None = None  # the same for its edges, as rates; None also where no draw has a window
+    interval: (
+        Interval | None
+    )  # 95 % bootstrap interval of the mean's window; None below three seeds
+    low_edge: Interval | None = (
+        None  # the same for its edges, as rates; None also where no draw has a window
+    )
     high_edge: Interval | None = None
     solved_share: float | None = None  # of the draws; the edges speak of these alone
 
@@ -70,7 +75,9 @@ def _middle(values: list[float]) -> Interval:
 
 
 def _window(cell: Cell, seeds: Sequence[int], tau: float) -> Window | None:
-    """The window of the mean over `seeds`, which may repeat; rates none of them has finished are left out."""
+    """The window of the mean over `seeds`, which may repeat; rates none of them has finished are
+    left out.
+    """
     means: dict[float, float] = {}
     for rate in cell.rates:
         scores = [rate.scores[seed] for seed in seeds if seed in rate.scores]

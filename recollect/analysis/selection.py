@@ -1,4 +1,6 @@
-"""Which rows a question is about: chosen by the flat keys of their specifications, such as "model.mixer.name"."""
+"""Which rows a question is about: chosen by the flat keys of their specifications, such as
+"model.mixer.name".
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,12 +20,18 @@ def value(row: RunRow, key: str, default: Any = None) -> Any:
 
 
 def where(rows: Iterable[RunRow], conditions: Mapping[str, Any]) -> list[RunRow]:
-    """The rows that meet all conditions, in their order: {"model.depth": 1, "model.mixer.name": ("mamba", "mamba2")}.
+    """The rows that meet all conditions, in their order: {"model.depth": 1, "model.mixer.name":
+    ("mamba", "mamba2")}.
 
-    A condition is a value, several values to choose from (tuple, list or set), or a function of the value. A run that has no
-    such setting meets only the condition None; a function is never asked about it.
+    A condition is a value, several values to choose from (tuple, list or set), or a function of the
+    value. A run that has no such setting meets only the condition None; a function is never asked
+    about it.
     """
-    return [row for row in rows if all(_meets(value(row, key), condition) for key, condition in conditions.items())]
+    return [
+        row
+        for row in rows
+        if all(_meets(value(row, key), condition) for key, condition in conditions.items())
+    ]
 
 
 def _meets(found: Any, condition: Any) -> bool:

@@ -1,6 +1,8 @@
-"""What a set of specifications has in common and what differs: the names of cells and the description of a sweep.
+"""What a set of specifications has in common and what differs: the names of cells and the
+description of a sweep.
 
-Specifications arrive as nested dicts, possibly of plugins, so nothing here knows a key beyond the few it prefers to mention.
+Specifications arrive as nested dicts, possibly of plugins, so nothing here knows a key beyond the
+few it prefers to mention.
 """
 
 import json
@@ -44,16 +46,19 @@ def cell_settings(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_cells(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """(mixer, setting) for the flat settings of each cell, e.g. ("mamba", "width 64"); the shortest that tells all apart.
+    """(mixer, setting) for the flat settings of each cell, e.g. ("mamba", "width 64"); the shortest
+    that tells all apart.
 
-    A key is mentioned only if it separates cells that the keys before it do not, so what follows from the mixer or from the
-    length goes unsaid.
+    A key is mentioned only if it separates cells that the keys before it do not, so what follows
+    from the mixer or from the length goes unsaid.
     """
     mixers = [str(cell.get(MIXER, "model")) for cell in cells]
     groups: list[tuple[str, ...]] = [(mixer,) for mixer in mixers]
     kept: list[str] = []
     for key in sorted({key for cell in cells for key in cell} - {MIXER}, key=_telling):
-        refined = [(*group, canonical(cell.get(key))) for group, cell in zip(groups, cells, strict=True)]
+        refined = [
+            (*group, canonical(cell.get(key))) for group, cell in zip(groups, cells, strict=True)
+        ]
         if len(set(refined)) > len(set(groups)):
             groups, kept = refined, [*kept, key]
     # An option that only tells the cells of another mixer apart goes unsaid.
@@ -61,7 +66,10 @@ def name_cells(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     for mixer, cell in zip(mixers, cells, strict=True):
         for key in kept:
             values.setdefault((mixer, key), set()).add(canonical(cell.get(key)))
-    told = [[key for key in kept if not key.startswith(MIXER_OPTIONS) or len(values[mixer, key]) > 1] for mixer in mixers]
+    told = [
+        [key for key in kept if not key.startswith(MIXER_OPTIONS) or len(values[mixer, key]) > 1]
+        for mixer in mixers
+    ]
     named = list(zip(mixers, told, cells, strict=True))
     names = [(mixer, _setting(keys, cell, value_text)) for mixer, keys, cell in named]
     if len(set(names)) == len(names):
@@ -71,24 +79,39 @@ def name_cells(cells: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def describe(specs: Sequence[dict[str, Any]]) -> list[Fact]:
-    """A sweep in plain words: what all runs share, section by section; what goes with each mixer; what was varied."""
+    """A sweep in plain words: what all runs share, section by section; what goes with each mixer;
+    what was varied.
+    """
     flats = [flatten(spec) for spec in specs]
     by_mixer: dict[str, list[dict[str, Any]]] = {}
     for flat in flats:
         by_mixer.setdefault(value_text(flat.get(MIXER, "model")), []).append(flat)
     values, own = _values(flats), {mixer: _values(group) for mixer, group in by_mixer.items()}
-    # Options of a mixer, and whatever is the same in all its runs but not in those of others, such as its kind of block.
+    # Options of a mixer, and whatever is the same in all its runs but not in those of others, such
+    # as its kind of block.
     differing = {key for key, found in values.items() if len(found) > 1}
-    constant = {key for key in differing if all(len(found.get(key, ())) <= 1 for found in own.values())}
+    constant = {
+        key for key in differing if all(len(found.get(key, ())) <= 1 for found in own.values())
+    }
     of_mixers = {key for key in values if key.startswith(MIXER_OPTIONS)} | constant
     fixed = {key: found[0] for key, found in values.items() if key not in differing | of_mixers}
     facts = [_section_fact(section, fixed) for section in SECTIONS]
     facts.append(Fact("mixers" if len(own) > 1 else "mixer", ", ".join(own)))
     for mixer, found in own.items():
         options = [key for key in found if key in of_mixers and key != MIXER]
-        facts.append(Fact(mixer, "; ".join(_varied(label, found[key]) for key, label in _labels(options).items())))
+        facts.append(
+            Fact(
+                mixer,
+                "; ".join(_varied(label, found[key]) for key, label in _labels(options).items()),
+            )
+        )
     varied = sorted(differing - of_mixers, key=_telling)
-    facts.append(Fact("varied", "; ".join(_varied(label, values[key]) for key, label in _labels(varied).items())))
+    facts.append(
+        Fact(
+            "varied",
+            "; ".join(_varied(label, values[key]) for key, label in _labels(varied).items()),
+        )
+    )
     return [fact for fact in facts if fact.text]
 
 
@@ -102,7 +125,9 @@ def _section_fact(section: str, fixed: dict[str, Any]) -> Fact:
     own = [key for key in fixed if key.startswith(f"{section}.")]
     # Seeds and other keys outside the three sections belong to how a run was made.
     rest = [key for key in fixed if section == "train" and key.split(".")[0] not in SECTIONS]
-    texts = [_worded(key.removeprefix(f"{section}."), value_text(fixed[key])) for key in [*own, *rest]]
+    texts = [
+        _worded(key.removeprefix(f"{section}."), value_text(fixed[key])) for key in [*own, *rest]
+    ]
     return Fact({"train": "recipe"}.get(section, section), ", ".join(texts))
 
 
@@ -133,7 +158,9 @@ def _labels(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _setting(keys: Sequence[str], cell: dict[str, Any], word: Callable[[Any], str]) -> str:
-    return ", ".join(_worded(label, word(cell[key])) for key, label in _labels(keys).items() if key in cell)
+    return ", ".join(
+        _worded(label, word(cell[key])) for key, label in _labels(keys).items() if key in cell
+    )
 
 
 def _worded(label: str, text: str) -> str:
@@ -149,7 +176,9 @@ def value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "/".join(value_text(entry) for entry in value) or "none"
     if isinstance(value, dict) and isinstance(value.get("name"), str):
-        options = ", ".join(_worded(key, value_text(inner)) for key, inner in value.items() if key != "name")
+        options = ", ".join(
+            _worded(key, value_text(inner)) for key, inner in value.items() if key != "name"
+        )
         return f"{value['name']} ({options})" if options else value["name"]
     if isinstance(value, dict):
         return canonical(value)

@@ -5,7 +5,8 @@ import math
 from recollect.analysis.cells import Cell, Rate
 from recollect.analysis.windows import ZOOLOGY_RATES, best_index
 
-NEAR = 0.01  # a grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate
+# a grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate
+NEAR = 0.01
 
 
 def is_sparse_rate(lr: float) -> bool:
@@ -14,7 +15,9 @@ def is_sparse_rate(lr: float) -> bool:
 
 
 def sparse_best(cell: Cell) -> Rate | None:
-    """The best of the four rates; None before all four have a score, since the best of fewer is another search."""
+    """The best of the four rates; None before all four have a score, since the best of fewer is
+    another search.
+    """
     rates = [rate for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
     if len(rates) < len(ZOOLOGY_RATES):
         return None

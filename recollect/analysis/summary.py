@@ -1,4 +1,6 @@
-"""One line per cell: the best rate, the window around it, how lucky a sparse grid must be, and how soon it is solved."""
+"""One line per cell: the best rate, the window around it, how lucky a sparse grid must be, and how
+soon it is solved.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,13 +27,17 @@ class CellSummary:
     steps_to_solve: float | None  # at the best rate, median over seeds
 
 
-def summarise(cells: Sequence[Cell], curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU) -> tuple[CellSummary, ...]:
+def summarise(
+    cells: Sequence[Cell], curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU
+) -> tuple[CellSummary, ...]:
     """One summary per cell, in the same order."""
     return tuple(_summary(cell, curves, tau) for cell in cells)
 
 
 def count_statuses(rows: Sequence[RunRow]) -> dict[Status, int]:
-    """How many runs stand at each status; every status is named and the sum is the number of planned runs."""
+    """How many runs stand at each status; every status is named and the sum is the number of
+    planned runs.
+    """
     found = Counter(row.status for row in rows)
     return {status: found[status] for status in STATUSES}
 

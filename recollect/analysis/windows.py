@@ -1,16 +1,18 @@
 """How wide is the range of learning rates that works, and how likely is a sparse grid to hit it?
 
-Window W(tau): the decades of learning rate, contiguous around the best one, where the score is at least tau. An edge lies
-between the last rate inside and the first outside, interpolated linearly in log10(rate). Where the grid ends before the score
-falls, the edge is the last rate tried and the window is *open* there: the true window is at least that wide.
+Window W(tau): the decades of learning rate, contiguous around the best one, where the score is at
+least tau. An edge lies between the last rate inside and the first outside, interpolated linearly in
+log10(rate). Where the grid ends before the score falls, the edge is the last rate tried and the
+window is *open* there: the true window is at least that wide.
 
-Grid luck G(k): a searcher cuts a range of D decades into k equal slices of s = D / k decades and tries one rate per slice, all
-at the same uniformly random place within their slices (a k-point log grid with a random offset). Then, for a window of which
-W' decades lie inside the range,
+Grid luck G(k): a searcher cuts a range of D decades into k equal slices of s = D / k decades and
+tries one rate per slice, all at the same uniformly random place within their slices (a k-point log
+grid with a random offset). Then, for a window of which W' decades lie inside the range,
 
     G(k) = P(at least one of the k rates lies in the window) = min(1, W' / s) = min(1, k W' / D).
 
-It is exact, not an approximation: the slices repeat with period s, and an interval shorter than s is hit by one point at most.
+It is exact, not an approximation: the slices repeat with period s, and an interval shorter than s
+is hit by one point at most.
 """
 
 import math
@@ -21,9 +23,15 @@ from itertools import pairwise
 from recollect.errors import SpecError
 
 TAU = 0.9  # the score from which a cell counts as solved, wherever nothing else is said
-ZOOLOGY_RATES = (1e-4, 10 ** (-10 / 3), 10 ** (-8 / 3), 1e-2)  # the four rates most published numbers were searched with
+ZOOLOGY_RATES = (
+    1e-4,
+    10 ** (-10 / 3),
+    10 ** (-8 / 3),
+    1e-2,
+)  # the four rates most published numbers were searched with
 
-# The range in which a four-point grid with every point in the middle of its slice is exactly ZOOLOGY_RATES: 8/3 decades.
+# The range in which a four-point grid with every point in the middle of its slice is exactly
+# ZOOLOGY_RATES: 8/3 decades.
 SEARCH_RANGE = (10 ** (-13 / 3), 10 ** (-5 / 3))
 
 
@@ -54,7 +62,9 @@ def best_index(scores: Sequence[float]) -> int:
 
 
 def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TAU) -> Window | None:
-    """The window around the best of `scores`, one per rate in ascending order; None if even the best is below tau."""
+    """The window around the best of `scores`, one per rate in ascending order; None if even the
+    best is below tau.
+    """
     _check(rates, scores, tau)
     if not scores or scores[best_index(scores)] < tau:
         return None
@@ -69,12 +79,17 @@ def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TA
     return Window(tau, low, high, open_low, open_high)
 
 
-def grid_luck(window: Window | None, points: int = 4, search: tuple[float, float] = SEARCH_RANGE) -> float:
-    """G(points) over the rates `search` = (lowest, highest); for an open window it is a lower bound."""
+def grid_luck(
+    window: Window | None, points: int = 4, search: tuple[float, float] = SEARCH_RANGE
+) -> float:
+    """G(points) over the rates `search` = (lowest, highest); for an open window it is a lower
+    bound.
+    """
     low, high = search
     if points < 1 or not 0 < low < high < math.inf:
         raise SpecError(
-            f"grid_luck: points = {points}, search = {search}: needs at least one point and 0 < lowest < highest;\n"
+            f"grid_luck: points = {points}, search = {search}: needs at least one "
+            "point and 0 < lowest < highest;\n"
             "for example points = 4, search = (1e-5, 1e-1)"
         )
     if window is None:
@@ -84,7 +99,9 @@ def grid_luck(window: Window | None, points: int = 4, search: tuple[float, float
     return min(1.0, max(0.0, inside) / slice_width)
 
 
-def _crossing(rates: Sequence[float], scores: Sequence[float], inside: int, outside: int, tau: float) -> float:
+def _crossing(
+    rates: Sequence[float], scores: Sequence[float], inside: int, outside: int, tau: float
+) -> float:
     share = (scores[inside] - tau) / (scores[inside] - scores[outside])
     start, end = math.log10(rates[inside]), math.log10(rates[outside])
     return float(10 ** (start + share * (end - start)))
@@ -92,10 +109,17 @@ def _crossing(rates: Sequence[float], scores: Sequence[float], inside: int, outs
 
 def _check(rates: Sequence[float], scores: Sequence[float], tau: float) -> None:
     if len(rates) != len(scores):
-        raise SpecError(f"{len(rates)} rates and {len(scores)} scores: a window needs one score per rate")
+        raise SpecError(
+            f"{len(rates)} rates and {len(scores)} scores: a window needs one score per rate"
+        )
     if any(not 0 < rate < math.inf for rate in rates) or any(a >= b for a, b in pairwise(rates)):
-        raise SpecError(f"rates = {list(rates)[:6]}: must be positive and ascending; sort them and drop repeats")
+        raise SpecError(
+            f"rates = {list(rates)[:6]}: must be positive and ascending; sort them and drop repeats"
+        )
     if not all(math.isfinite(score) for score in scores):
-        raise SpecError("a score is not finite: count a diverged run at its task's chance level (RunRow.score does)")
+        raise SpecError(
+            "a score is not finite: count a diverged run at its task's chance level "
+            "(RunRow.score does)"
+        )
     if not 0 < tau <= 1:
         raise SpecError(f"tau = {tau}: must be above 0 and at most 1; for example tau = {TAU}")

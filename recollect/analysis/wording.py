@@ -24,4 +24,6 @@ def count_text(count: int, noun: str) -> str:
 def counts_text(counts: Mapping[Status, int]) -> str:
     """The sum of planned runs written out, so that no run can go missing unnoticed."""
     order: tuple[Status, ...] = ("done", "diverged", "failed", "running", "todo")
-    return f"{sum(counts.values())} planned = " + " + ".join(f"{counts[status]} {status}" for status in order)
+    return f"{sum(counts.values())} planned = " + " + ".join(
+        f"{counts[status]} {status}" for status in order
+    )

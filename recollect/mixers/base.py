@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from recollect.nn import Layer, Noise
+from recollect.mixers.options import Positions
+from recollect.model.layers import Layer, Noise
 from recollect.ops.positions import at_positions
-from recollect.spec.mixers import Positions
 
 # What a step-by-step decoder keeps between two positions; every tensor is (P, B, ...).
 State = dict[str, Tensor]
@@ -30,9 +30,11 @@ class Site:
 
 @dataclass(frozen=True)
 class EffectiveAttention:
-    """A mixer as a matrix over positions (the study's eq. 1): finish(weights @ values) is the mixer's output.
+    """A mixer as a matrix over positions (the study's eq. 1): finish(weights @ values) is the
+    mixer's output.
 
-    H counts whatever has its own matrix: heads, or single channels. Row i of a matrix belongs to the output at position i.
+    H counts whatever has its own matrix: heads, or single channels. Row i of a matrix belongs to
+    the output at position i.
     """
 
     weights_PBHLL: Tensor
@@ -44,16 +46,26 @@ class EffectiveAttention:
 
 
 class Mixer(Layer):
-    """Base of every mixer. Parameters are counted, never declared; what cannot be counted is a method."""
+    """Base of every mixer. Parameters are counted, never declared; what cannot be counted is a
+    method.
+    """
 
-    causal: bool = True  # False for the few ablations that look ahead; they have no step-by-step form
+    causal: bool = (
+        True  # False for the few ablations that look ahead; they have no step-by-step form
+    )
+    recordable: bool = (
+        True  # False: it may look at values or allocate on the side, which no CUDA graph survives
+    )
 
     @abstractmethod
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        """Mix over time; the output at position t depends on positions <= t of the same member and row alone."""
+        """Mix over time; the output at position t depends on positions <= t of the same member and
+        row alone.
+        """
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """`forward` at K positions of each row, y_PBKD: all that is asked of the last layer of a model.
+        """`forward` at K positions of each row, y_PBKD: all that is asked of the last layer of a
+        model.
 
         A mixer that can do with less work for fewer positions says so by an override.
         """
@@ -64,7 +76,9 @@ class Mixer(Layer):
         raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
 
     def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
-        """The output at one more position and the state after it: the same function as `forward`, in another order."""
+        """The output at one more position and the state after it: the same function as `forward`,
+        in another order.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention | None:
@@ -73,8 +87,12 @@ class Mixer(Layer):
 
     @abstractmethod
     def state_size(self) -> int | None:
-        """Floats of the state per sequence after the last position (site.length); None if it is not known."""
+        """Floats of the state per sequence after the last position (site.length); None if it is not
+        known.
+        """
 
     @abstractmethod
     def operations_per_token(self) -> int:
-        """Multiply-adds of one forward pass per token and member, averaged over a full-length sequence."""
+        """Multiply-adds of one forward pass per token and member, averaged over a full-length
+        sequence.
+        """

@@ -1,17 +1,18 @@
-"""One update of AdamW for one stacked parameter, every member with its own rate, weight decay and clipping.
+"""One update of AdamW for one stacked parameter, every member with its own rate, weight decay and
+clipping.
 
     first  += (1 - beta1) (g - first)            g = gradient * shrink
     second  = beta2 second + (1 - beta2) g^2
     parameter = parameter * keep - step * first / (sqrt(second) / root + eps)
 
-Numbers that change from step to step are tensors, so that a recorded step reads new ones at every replay.
-Shapes: P population; `...` is any number of axes.
+Numbers that change from step to step are tensors, so that a recorded step reads new ones at every
+replay. Shapes: P population; `...` is any number of axes.
 """
 
 import torch
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
 
 @torch.no_grad()
@@ -31,10 +32,11 @@ def adamw_(
 ) -> None:
     """Change `parameter`, `first` and `second`, all (P, ...), in place; `gradient` stays as it is.
 
-    At step t = 1, 2, ... keep = 1 - rate * weight decay, step = rate / (1 - beta1^t), and `root` = sqrt(1 - beta2^t), a tensor
-    of no axes. `shrink_P` is what clipping multiplies the gradient with.
+    At step t = 1, 2, ... keep = 1 - rate * weight decay, step = rate / (1 - beta1^t), and `root` =
+    sqrt(1 - beta2^t), a tensor of no axes. `shrink_P` is what clipping multiplies the gradient
+    with.
     """
-    if use_kernel(parameter, gradient):
+    if use_triton(parameter, gradient):
         from recollect.ops import adamw_triton
 
         adamw_triton.adamw_(

@@ -1,4 +1,7 @@
-"""One update of AdamW for one stacked parameter in one pass: four numbers read, three written. Formulas: adamw.py."""
+"""One update of AdamW for one stacked parameter in one pass: four numbers read, three written.
+
+Formulas: adamw.py.
+"""
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
 # Triton types what a kernel is given by itself, at its first call.
@@ -7,8 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Eight numbers of each tensor per thread, in loads of 16 bytes, with four tensors in flight: 56 registers, half of all warps at
-# work and more than 100 KB on their way to a multiprocessor. Small tensors have small blocks.
+# Eight numbers of each tensor per thread, in loads of 16 bytes, with four tensors in flight: 56
+# registers, half of all warps at work and more than 100 KB on their way to a multiprocessor. Small
+# tensors have small blocks.
 LARGEST_BLOCK = 1024
 NUMBERS_PER_WARP = 256
 

@@ -1,8 +1,10 @@
-"""Kernels of `bias_gelu`. With z = x + bias[p], Phi the standard normal distribution and phi its density:
+"""Kernels of `bias_gelu`. With z = x + bias[p], Phi the standard normal distribution and phi its
+density:
 
     y = z Phi(z)        dx = dy (Phi(z) + z phi(z))        dbias = sum over rows dx
 
-Only x is kept for the backward. It may be float32 or bfloat16; the bias and its gradient are float32.
+Only x is kept for the backward. It may be float32 or bfloat16; the bias and its gradient are
+float32.
 
 Shapes: P population, M rows of one member, N blocks of rows, H channels.
 """
@@ -19,8 +21,9 @@ from torch import Tensor
 
 from recollect.ops.rows_triton import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. A row of 512 bytes (bfloat16) or more
-# is enough for whole cache lines; wider rows are cut, for nothing is summed along them.
+# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. A row of
+# 512 bytes (bfloat16) or more is enough for whole cache lines; wider rows are cut, for nothing is
+# summed along them.
 TILE, MOST_COLUMNS, WARPS = 2048, 256, 4
 ROOT_HALF = tl.constexpr(0.7071067811865476)
 DENSITY_AT_0 = tl.constexpr(0.3989422804014327)
@@ -42,7 +45,9 @@ class _BiasGelu(torch.autograd.Function):
         population, rows, channels = x_PMH.shape
         y_PMH = torch.empty(x_PMH.shape, device=x.device, dtype=x.dtype)
         tile = _tile(channels)
-        grid = (population * triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(channels, tile["COLUMNS"]),)
+        grid = (
+            population * triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(channels, tile["COLUMNS"]),
+        )
         _forward[grid](x_PMH, bias.contiguous(), y_PMH, rows, channels, *x_PMH.stride()[:2], **tile)
         ctx.save_for_backward(x_PMH, bias)
         return y_PMH
@@ -56,7 +61,9 @@ class _BiasGelu(torch.autograd.Function):
         block = rows_per_block(rows, tile["ROWS"])
         blocks = triton.cdiv(rows, block)
         dx_PMH = torch.empty(x_PMH.shape, device=bias.device, dtype=x_PMH.dtype)
-        shares_PNH = torch.empty(population, blocks, channels, device=bias.device, dtype=torch.float32)
+        shares_PNH = torch.empty(
+            population, blocks, channels, device=bias.device, dtype=torch.float32
+        )
         _backward[(population * blocks * triton.cdiv(channels, tile["COLUMNS"]),)](
             x_PMH, bias.contiguous(), dy_PMH, dx_PMH, shares_PNH,
             rows, block, channels, *x_PMH.stride()[:2], *dy_PMH.stride()[:2], **tile,
@@ -65,7 +72,17 @@ class _BiasGelu(torch.autograd.Function):
 
 
 @triton.jit
-def _forward(x_ptr, bias_ptr, y_ptr, rows, channels, x_member, x_row, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _forward(
+    x_ptr,
+    bias_ptr,
+    y_ptr,
+    rows,
+    channels,
+    x_member,
+    x_row,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     parts, tiles = tl.cdiv(channels, COLUMNS), tl.cdiv(rows, ROWS)
     index = tl.program_id(0) // parts
     column = (tl.program_id(0) % parts) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -73,10 +90,14 @@ def _forward(x_ptr, bias_ptr, y_ptr, rows, channels, x_member, x_row, ROWS: tl.c
     row = ((index % tiles) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     valid = column < channels
     inside = (row < rows) & valid
-    z = tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(tl.float32)
+    z = tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(
+        tl.float32
+    )
     z += tl.load(bias_ptr + member * channels + column, mask=valid, other=0.0)
     y = z * (0.5 + 0.5 * tl.erf(z * ROOT_HALF))
-    tl.store(y_ptr + (member * rows + row) * channels + column, y.to(y_ptr.dtype.element_ty), mask=inside)
+    tl.store(
+        y_ptr + (member * rows + row) * channels + column, y.to(y_ptr.dtype.element_ty), mask=inside
+    )
 
 
 @triton.jit
@@ -97,9 +118,24 @@ def _backward(
     for start in range(first, min(first + block, rows), ROWS):
         row = (start + tl.arange(0, ROWS)).to(tl.int64)[:, None]
         inside = (row < rows) & valid
-        z = tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(tl.float32) + bias
-        dy = tl.load(dy_ptr + member * dy_member + row * dy_row + column, mask=inside, other=0.0).to(tl.float32)
+        z = (
+            tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(
+                tl.float32
+            )
+            + bias
+        )
+        dy = tl.load(
+            dy_ptr + member * dy_member + row * dy_row + column, mask=inside, other=0.0
+        ).to(tl.float32)
         dx = dy * (0.5 + 0.5 * tl.erf(z * ROOT_HALF) + z * DENSITY_AT_0 * tl.exp(-0.5 * z * z))
         total += dx
-        tl.store(dx_ptr + (member * rows + row) * channels + column, dx.to(dx_ptr.dtype.element_ty), mask=inside)
-    tl.store(shares_ptr + index.to(tl.int64) * channels + channel, tl.sum(total, axis=0), mask=channel < channels)
+        tl.store(
+            dx_ptr + (member * rows + row) * channels + column,
+            dx.to(dx_ptr.dtype.element_ty),
+            mask=inside,
+        )
+    tl.store(
+        shares_ptr + index.to(tl.int64) * channels + channel,
+        tl.sum(total, axis=0),
+        mask=channel < channels,
+    )

@@ -1,10 +1,12 @@
-"""Products that turn positions of channels into channels of positions and back, without a transposing copy either way.
+"""Products that turn positions of channels into channels of positions and back, without a
+transposing copy either way.
 
     to_channels:    y_PCM = weight^T x^T          dx = dy^T weight^T         dweight = x^T dy^T
     from_channels:  z_PMO = x^T weight + bias     dx = weight dz^T           dweight = x dz
 
-A matrix product reads and writes either order at the same speed; left to autograd, a gradient would come in the order in which
-the product was written, and be copied. Under autocast the products are in its dtype.
+A matrix product reads and writes either order at the same speed; left to autograd, a gradient would
+come in the order in which the product was written, and be copied. Under autocast the products are
+in its dtype.
 
 Shapes: P population, B batch, L length, M = B L rows, D, C, O channels.
 """
@@ -59,7 +61,11 @@ class _FromChannels(torch.autograd.Function):
         (dz_PMO,) = grads
         x, weight = ctx.saved_tensors
         dx_PCM, dweight_PCO = torch.bmm(weight, dz_PMO.transpose(1, 2)), torch.bmm(x, dz_PMO)
-        return dx_PCM.to(ctx.dtypes[0]), dweight_PCO.to(ctx.dtypes[1]), dz_PMO.sum(1, dtype=ctx.dtypes[1])
+        return (
+            dx_PCM.to(ctx.dtypes[0]),
+            dweight_PCO.to(ctx.dtypes[1]),
+            dz_PMO.sum(1, dtype=ctx.dtypes[1]),
+        )
 
 
 def product_dtype(x: Tensor) -> torch.dtype:

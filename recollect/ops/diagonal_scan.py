@@ -1,9 +1,11 @@
-"""The linear recurrence with one decay per channel: h_t = a_t h_{t-1} + x_t from h = 0, plain PyTorch, sequential in time.
+"""The linear recurrence with one decay per channel: h_t = a_t h_{t-1} + x_t from h = 0, plain
+PyTorch, sequential in time.
 
 Shapes: P population, B batch, L length, `...` any channels.
 
-The backward is written out: g_t = dy_t + a_{t+1} g_{t+1} is the gradient of h_t, so dx_t = g_t and da_t = g_t h_{t-1}. It is
-the same recurrence backwards in time. No logarithm and no quotient of decays occurs: exact for a = 0, stable for |a| <= 1.
+The backward is written out: g_t = dy_t + a_{t+1} g_{t+1} is the gradient of h_t, so dx_t = g_t and
+da_t = g_t h_{t-1}. It is the same recurrence backwards in time. No logarithm and no quotient of
+decays occurs: exact for a = 0, stable for |a| <= 1.
 """
 
 from collections.abc import Sequence
@@ -12,12 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
 
 def diagonal_scan(a: Tensor, x: Tensor) -> Tensor:
-    """All h_t, in the shape (P, B, L, ...) that `a` and `x` have, differentiable in both. The decay a_0 has no effect."""
-    if use_kernel(a, x):
+    """All h_t, in the shape (P, B, L, ...) that `a` and `x` have, differentiable in both.
+
+    The decay a_0 has no effect.
+    """
+    if use_triton(a, x):
         from recollect.ops import diagonal_scan_triton
 
         return diagonal_scan_triton.diagonal_scan(a, x)

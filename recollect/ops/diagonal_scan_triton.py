@@ -2,10 +2,12 @@
 
     h_t = a_t h_{t-1} + x_t          g_t = dh_t + a_{t+1} g_{t+1}          dx_t = g_t          da_t = g_t h_{t-1}, da_0 = 0
 
-Every tensor that comes in is read where it lies, whatever its strides: a decay that is shared along an axis is not copied for
-each of its uses. a, x and h are float32 or bfloat16, h_{t-1} and g_{t+1} in registers float32.
+Every tensor that comes in is read where it lies, whatever its strides: a decay that is shared along
+an axis is not copied for each of its uses. a, x and h are float32 or bfloat16, h_{t-1} and g_{t+1}
+in registers float32.
 
-Shapes: P population, B batch, L length, E and C channels, R = B E rows of one member. A tile is rows times the channels C.
+Shapes: P population, B batch, L length, E and C channels, R = B E rows of one member. A tile is
+rows times the channels C.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
@@ -33,7 +35,9 @@ class _Scan(torch.autograd.Function):
         a, x = _two_channel_axes(a), _two_channel_axes(x)
         h_PBLEC = torch.empty(x.shape, device=x.device, dtype=x.dtype)
         tile = _tile(x)
-        _forward[_grid(x, tile)](a, x, h_PBLEC, *x.shape[1:], *a.stride(), *x.stride(), **tile, num_warps=WARPS)
+        _forward[_grid(x, tile)](
+            a, x, h_PBLEC, *x.shape[1:], *a.stride(), *x.stride(), **tile, num_warps=WARPS
+        )
         ctx.save_for_backward(a, h_PBLEC)
         return h_PBLEC.view(ctx.shape)
 
@@ -45,7 +49,16 @@ class _Scan(torch.autograd.Function):
         da_PBLEC = torch.empty(h_PBLEC.shape, device=a.device, dtype=a.dtype)
         tile = _tile(h_PBLEC)
         _backward[_grid(h_PBLEC, tile)](
-            a, h_PBLEC, dh, dx_PBLEC, da_PBLEC, *h_PBLEC.shape[1:], *a.stride(), *dh.stride(), **tile, num_warps=WARPS
+            a,
+            h_PBLEC,
+            dh,
+            dx_PBLEC,
+            da_PBLEC,
+            *h_PBLEC.shape[1:],
+            *a.stride(),
+            *dh.stride(),
+            **tile,
+            num_warps=WARPS,
         )
         return da_PBLEC.view(ctx.shape), dx_PBLEC.view(ctx.shape)
 
@@ -64,7 +77,11 @@ def _tile(x_PBLEC: Tensor) -> dict[str, int]:
 
 def _grid(x_PBLEC: Tensor, tile: dict[str, int]) -> tuple[int]:
     population, batch, _, outer, channels = x_PBLEC.shape
-    return (population * triton.cdiv(batch * outer, tile["ROWS"]) * triton.cdiv(channels, tile["COLUMNS"]),)
+    return (
+        population
+        * triton.cdiv(batch * outer, tile["ROWS"])
+        * triton.cdiv(channels, tile["COLUMNS"]),
+    )
 
 
 @triton.jit
@@ -118,7 +135,11 @@ def _backward(
         a = tl.load(a_ptr, mask=inside, other=0.0).to(tl.float32)
         before = tl.load(h_ptr + place - step, mask=inside & (t > 0), other=0.0).to(tl.float32)
         tl.store(dx_ptr + place, g.to(dx_ptr.dtype.element_ty), mask=inside)
-        tl.store(da_ptr + place, tl.where(t > 0, g * before, 0.0).to(da_ptr.dtype.element_ty), mask=inside)
+        tl.store(
+            da_ptr + place,
+            tl.where(t > 0, g * before, 0.0).to(da_ptr.dtype.element_ty),
+            mask=inside,
+        )
         later = a * g
         a_ptr -= a_time
         dh_ptr -= dh_time

@@ -1,12 +1,14 @@
-"""Look-up of shared ids in one table per member, and its gradient as a sum over runs of equal ids, without atomics.
+"""Look-up of shared ids in one table per member, and its gradient as a sum over runs of equal ids,
+without atomics.
 
     out[p, n] = table[p, ids[n]]        dtable[p, v] = sum of g[p, n] over the n with ids[n] = v
 
 Shapes: P population, V entries, D width, N = B * L ids.
 
-The ids are the same for all members, so they are sorted once. A program then sums the runs inside a chunk of the sorted list.
-One id may fill most of the list (the filler of a task): a run that crosses the border of a chunk leaves its part of the sum
-beside the table, and a second pass adds up the parts. Every sum has one order, which depends on the ids alone.
+The ids are the same for all members, so they are sorted once. A program then sums the runs inside a
+chunk of the sorted list. One id may fill most of the list (the filler of a task): a run that
+crosses the border of a chunk leaves its part of the sum beside the table, and a second pass adds up
+the parts. Every sum has one order, which depends on the ids alone.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
@@ -19,8 +21,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Rows and columns that a program treats: 16 KB of fp32, 32 numbers per thread of four warps. A row's part is 256 bytes, two
-# whole lines of the cache, wherever the row lies. The parts that chunks leave are 2 / CHUNK of the gradient at most.
+# Rows and columns that a program treats: 16 KB of fp32, 32 numbers per thread of four warps. A
+# row's part is 256 bytes, two whole lines of the cache, wherever the row lies. The parts that
+# chunks leave are 2 / CHUNK of the gradient at most.
 CHUNK = 64
 WIDEST_BLOCK = 64
 WARPS = 4
@@ -59,17 +62,38 @@ class _Embedding(torch.autograd.Function):
         (ids_BL,) = ctx.saved_tensors
         g = grads[0].contiguous()
         population, width = g.shape[0], g.shape[-1]
-        # Four bytes to sort by instead of eight; stable, so that equal ids are summed in the order of the rows.
+        # Four bytes to sort by instead of eight; stable, so that equal ids are summed in the order
+        # of the rows.
         ids_N, order_N = torch.sort(ids_BL.flatten().to(torch.int32), stable=True)
         chunks, block, blocks = _blocks(ids_BL, width)
         dtable_PVD = g.new_zeros(population, ctx.entries, width)
         parts_PC2D = torch.empty(population, chunks, 2, width, dtype=torch.float32, device=g.device)
         _sum_runs[(population * chunks * blocks,)](
-            g, ids_N, order_N, dtable_PVD, parts_PC2D, len(ids_N), ctx.entries, width, chunks, CHUNK, block, num_warps=WARPS
+            g,
+            ids_N,
+            order_N,
+            dtable_PVD,
+            parts_PC2D,
+            len(ids_N),
+            ctx.entries,
+            width,
+            chunks,
+            CHUNK,
+            block,
+            num_warps=WARPS,
         )
         if chunks > 1:
             _join_runs[(population * (chunks - 1) * blocks,)](
-                ids_N, dtable_PVD, parts_PC2D, ctx.entries, width, chunks, CHUNK, block, PARTS, num_warps=WARPS
+                ids_N,
+                dtable_PVD,
+                parts_PC2D,
+                ctx.entries,
+                width,
+                chunks,
+                CHUNK,
+                block,
+                PARTS,
+                num_warps=WARPS,
             )
         return dtable_PVD, None
 
@@ -99,8 +123,12 @@ def _look_up(table, ids, out, N, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.co
 
 
 @triton.jit
-def _sum_runs(g, ids, order, dtable, parts, N, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
-    """The sums of all runs inside a chunk; those of runs that cross its borders go to parts[0] (began before) or parts[1]."""
+def _sum_runs(
+    g, ids, order, dtable, parts, N, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The sums of all runs inside a chunk; those of runs that cross its borders go to parts[0]
+    (began before) or parts[1].
+    """
     member, chunk, columns = _place(chunks, D, BLOCK)
     rows = chunk * CHUNK + tl.arange(0, CHUNK)
     here = rows < N
@@ -108,7 +136,11 @@ def _sum_runs(g, ids, order, dtable, parts, N, V, D, chunks, CHUNK: tl.constexpr
     id_before = tl.load(ids + rows - 1, mask=here & (rows > 0), other=-1)
     id_behind = tl.load(ids + rows + 1, mask=rows + 1 < N, other=-1)
     sources = member * N + tl.load(order + rows, mask=here, other=0)
-    x = tl.load(g + sources[:, None] * D + columns[None, :], mask=here[:, None] & (columns < D)[None, :], other=0.0)
+    x = tl.load(
+        g + sources[:, None] * D + columns[None, :],
+        mask=here[:, None] & (columns < D)[None, :],
+        other=0.0,
+    )
 
     # A running sum that starts again with every run; at the end of a run it is the run's.
     begins = (id_here != id_before).to(tl.int32)[:, None] + tl.zeros([CHUNK, BLOCK], tl.int32)
@@ -119,9 +151,17 @@ def _sum_runs(g, ids, order, dtable, parts, N, V, D, chunks, CHUNK: tl.constexpr
     ends = here & (id_here != id_behind)
     goes_on = here & (rows % CHUNK == CHUNK - 1) & (id_here == id_behind)
     entries = (member * V + id_here)[:, None] * D + columns[None, :]
-    tl.store(dtable + entries, sums.to(dtable.dtype.element_ty), mask=(ends & began_here)[:, None] & (columns < D)[None, :])
-    slots = ((member * chunks + chunk) * 2 + tl.where(came_in, 0, 1))[:, None] * D + columns[None, :]
-    tl.store(parts + slots, sums, mask=(goes_on | (ends & came_in))[:, None] & (columns < D)[None, :])
+    tl.store(
+        dtable + entries,
+        sums.to(dtable.dtype.element_ty),
+        mask=(ends & began_here)[:, None] & (columns < D)[None, :],
+    )
+    slots = ((member * chunks + chunk) * 2 + tl.where(came_in, 0, 1))[:, None] * D + columns[
+        None, :
+    ]
+    tl.store(
+        parts + slots, sums, mask=(goes_on | (ends & came_in))[:, None] & (columns < D)[None, :]
+    )
 
 
 @triton.jit
@@ -130,7 +170,9 @@ def _add_unless_it_begins(begins_a, sum_a, begins_b, sum_b):
 
 
 @triton.jit
-def _join_runs(ids, dtable, parts, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr):
+def _join_runs(
+    ids, dtable, parts, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr
+):
     """Where a run begins in this chunk and leaves it, all its parts."""
     member, chunk, columns = _place(chunks - 1, D, BLOCK)
     id_before_chunk = tl.load(ids + chunk * CHUNK - 1, mask=chunk > 0, other=-1)
@@ -146,8 +188,16 @@ def _join_runs(ids, dtable, parts, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.
             others = later + tl.arange(0, PARTS)
             same = tl.load(ids + others * CHUNK, mask=others < chunks, other=-1) == last_id
             slots = (member * chunks + others) * 2
-            more_parts = tl.load(parts + slots[:, None] * D + columns[None, :], mask=same[:, None] & within[None, :], other=0.0)
+            more_parts = tl.load(
+                parts + slots[:, None] * D + columns[None, :],
+                mask=same[:, None] & within[None, :],
+                other=0.0,
+            )
             total += tl.sum(more_parts, 0)
             later += PARTS
             more = tl.sum(same.to(tl.int32), 0) == PARTS
-        tl.store(dtable + (member * V + last_id) * D + columns, total.to(dtable.dtype.element_ty), mask=within)
+        tl.store(
+            dtable + (member * V + last_id) * D + columns,
+            total.to(dtable.dtype.element_ty),
+            mask=within,
+        )

@@ -1,4 +1,5 @@
-"""Products with few columns, such as a gate's number per head, by as many as tensor cores' kernels want.
+"""Products with few columns, such as a gate's number per head, by as many as tensor cores' kernels
+want.
 
 Shapes: P population, E channels, G columns.
 """
@@ -11,7 +12,9 @@ ALIGNED = 8  # columns: 16 bytes in bfloat16
 
 
 def few_columns(x: Tensor, weight_PEG: Tensor) -> Tensor:
-    """x (P, ..., E) times a matrix per member, (P, ..., G); columns of zeros are added for the product and cut off."""
+    """x (P, ..., E) times a matrix per member, (P, ..., G); columns of zeros are added for the
+    product and cut off.
+    """
     columns = weight_PEG.shape[2]
     product_PMG = torch.bmm(x.flatten(1, -2), F.pad(weight_PEG, (0, -columns % ALIGNED)))
     return product_PMG[..., :columns].reshape(*x.shape[:-1], columns)

@@ -1,17 +1,21 @@
-"""Scores of queries and keys under a decay of each key channel (Yang et al. 2024), exact for decays of any strength.
+"""Scores of queries and keys under a decay of each key channel (Yang et al. 2024), exact for decays
+of any strength.
 
     scores[i, j] = sum_c q_ic k_jc exp(g_{j+1,c} + ... + g_{i,c}) for j <= i,        0 above the diagonal
 
-Shapes: M sequences (any leading axes), L length, D channels; S steps of half a block, N blocks; g <= 0 is the log of a decay.
+Shapes: M sequences (any leading axes), L length, D channels; S steps of half a block, N blocks; g
+<= 0 is the log of a decay.
 
-The usual split exp(G_i) exp(-G_j) of the running sum G overflows as soon as a block forgets by more than e^88, and a learnt
-gate may. Here the sequence is halved again and again: of two positions that a halving first puts apart, the later one decays
-from the border up to itself, the earlier one from itself up to the border. Both exponents are sums of g and thus <= 0, and no
-sum is a difference of larger ones, so nothing overflows and no digits are lost. A halving is one batched product, log2(L) of
-them fill the matrix.
+The usual split exp(G_i) exp(-G_j) of the running sum G overflows as soon as a block forgets by more
+than e^88, and a learnt gate may. Here the sequence is halved again and again: of two positions that
+a halving first puts apart, the later one decays from the border up to itself, the earlier one from
+itself up to the border. Both exponents are sums of g and thus <= 0, and no sum is a difference of
+larger ones, so nothing overflows and no digits are lost. A halving is one batched product, log2(L)
+of them fill the matrix.
 
-The backward goes through the same halvings. It computes the decays again, so that only q, k and g are kept, and it gives each
-g_t the pairs j < t <= i and no other, where the usual difference of q dq and k dk would cancel what lies on one side of t.
+The backward goes through the same halvings. It computes the decays again, so that only q, k and g
+are kept, and it gives each g_t the pairs j < t <= i and no other, where the usual difference of q
+dq and k dk would cancel what lies on one side of t.
 """
 
 from collections.abc import Iterator
@@ -21,12 +25,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """(..., L, L) from three (..., L, D), differentiable in all of them; g of the first position has no effect."""
-    if use_kernel(q, k, log_decay) and q.dtype != torch.float64:
+    """(..., L, L) from three (..., L, D), differentiable in all of them; g of the first position
+    has no effect.
+    """
+    if use_triton(q, k, log_decay) and q.dtype != torch.float64:
         from recollect.ops import gla_triton
 
         return gla_triton.decayed_scores(q, k, log_decay)
@@ -56,7 +62,11 @@ class _DecayedScores(torch.autograd.Function):
         q_MLD, k_MLD, g_MLD = ctx.saved_tensors
         dscores_MLL = grads[0].contiguous()
         on_diagonal_ML1 = dscores_MLL.diagonal(dim1=1, dim2=2)[..., None]
-        dq_MLD, dk_MLD, dg_MLD = on_diagonal_ML1 * k_MLD, on_diagonal_ML1 * q_MLD, torch.zeros_like(g_MLD)
+        dq_MLD, dk_MLD, dg_MLD = (
+            on_diagonal_ML1 * k_MLD,
+            on_diagonal_ML1 * q_MLD,
+            torch.zeros_like(g_MLD),
+        )
         for half in _halvings(q_MLD.shape[1]):
             to_border, from_border = _decays(g_MLD, half)
             earlier_MNSD, later_MNSD = _halves(k_MLD, half)[0], _halves(q_MLD, half)[1]
@@ -87,7 +97,9 @@ def _halves(x_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
 def _decays(g_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
     """What is left at the border of an earlier position, and at a later position of the border."""
     earlier_MNSD, later_MNSD = _halves(g_MLD, half)
-    to_border = _sums_from_here(F.pad(earlier_MNSD[:, :, 1:], (0, 0, 0, 1)))  # a position's own decay is behind it
+    to_border = _sums_from_here(
+        F.pad(earlier_MNSD[:, :, 1:], (0, 0, 0, 1))
+    )  # a position's own decay is behind it
     return to_border.exp_(), later_MNSD.cumsum(2).exp_()
 
 
@@ -97,7 +109,9 @@ def _sums_from_here(x_MNSD: Tensor) -> Tensor:
 
 
 def _between_halves(x_MLL: Tensor, half: int) -> Tensor:
-    """Rows of the later half and columns of the earlier half of every block on the diagonal, a view (M, N, S, S)."""
+    """Rows of the later half and columns of the earlier half of every block on the diagonal, a view
+    (M, N, S, S).
+    """
     count = x_MLL.shape[1] // (2 * half)
     blocks_MSSN = x_MLL.view(-1, count, 2 * half, count, 2 * half).diagonal(dim1=1, dim2=3)
     return blocks_MSSN[:, half:, :half].movedim(-1, 1)

@@ -1,19 +1,21 @@
-"""The GRU's walk through time as one kernel: a program keeps one member's recurrent weights and its rows' state on chip.
+"""The GRU's walk through time as one kernel: a program keeps one member's recurrent weights and its
+rows' state on chip.
 
     r = sigmoid(x_r + b_r + h_{t-1} U_r)     z = sigmoid(x_z + b_z + h_{t-1} U_z)     s = h_{t-1} U_n + b_s
     n = tanh(x_n + b_n + r s)                h_t = (1 - z) n + z h_{t-1}
 
-Backward, from the last step to the first, with dh the gradient of h_t, its own and what the next step adds:
+Backward, from the last step to the first, with dh the gradient of h_t, its own and what the next
+step adds:
 
     dn = dh (1 - z) (1 - n^2)      ds = dn r      dr = dn s r (1 - r)      dz = dh (h_{t-1} - n) z (1 - z)
     dx = [dr, dz, dn]              dh_{t-1} += dh z + dr U_r^T + dz U_z^T + ds U_n^T
 
-and afterwards dU as products of all h_{t-1} with all of [dr, dz] and ds. Kept for the backward: r, z, n, s and h. x is float32
-or bfloat16, and so are h and everything kept; products are of that dtype, sums, the state and activations float32, as are U, b
-and their gradients.
+and afterwards dU as products of all h_{t-1} with all of [dr, dz] and ds. Kept for the backward: r,
+z, n, s and h. x is float32 or bfloat16, and so are h and everything kept; products are of that
+dtype, sums, the state and activations float32, as are U, b and their gradients.
 
-Shapes: P population, B batch, L length, D width, G = 3 D gate channels, F = 4 D biases of r, z, n and s; in a kernel R rows, W
-channels.
+Shapes: P population, B batch, L length, D width, G = 3 D gate channels, F = 4 D biases of r, z, n
+and s; in a kernel R rows, W channels.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -55,12 +57,19 @@ class _GRU(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         recur, h_PBLD, kept_PBLF = ctx.saved_tensors
         population, batch, length, width = h_PBLD.shape
-        dx_PBLG, ds_PBLD = h_PBLD.new_empty(population, batch, length, 3 * width), torch.empty_like(h_PBLD)
-        launch(_backward, (recur, h_PBLD, kept_PBLF, grads[0].contiguous(), dx_PBLG, ds_PBLD), h_PBLD)
+        dx_PBLG, ds_PBLD = (
+            h_PBLD.new_empty(population, batch, length, 3 * width),
+            torch.empty_like(h_PBLD),
+        )
+        launch(
+            _backward, (recur, h_PBLD, kept_PBLF, grads[0].contiguous(), dx_PBLG, ds_PBLD), h_PBLD
+        )
         before_PDM = previous(h_PBLD).transpose(1, 2)
         parts = dx_PBLG.flatten(1, 2)[..., : 2 * width], ds_PBLD.flatten(1, 2)
         drecur_PDG = torch.cat([torch.bmm(before_PDM, part).float() for part in parts], dim=2)
-        dbias_PF = torch.cat([part.sum((1, 2), dtype=torch.float32) for part in (dx_PBLG, ds_PBLD)], dim=1)
+        dbias_PF = torch.cat(
+            [part.sum((1, 2), dtype=torch.float32) for part in (dx_PBLG, ds_PBLD)], dim=1
+        )
         return dx_PBLG, dbias_PF, drecur_PDG, None
 
 
@@ -131,12 +140,18 @@ def _backward(
     for step in range(length):
         t = length - 1 - step
         place = row * length + t
-        here, there, own = place * 3 * width + column, place * 4 * width + column, place * width + column
+        here, there, own = (
+            place * 3 * width + column,
+            place * 4 * width + column,
+            place * width + column,
+        )
         r = tl.load(kept_ptr + there, mask=inside, other=0.0).to(tl.float32)
         z = tl.load(kept_ptr + there + width, mask=inside, other=0.0).to(tl.float32)
         n = tl.load(kept_ptr + there + 2 * width, mask=inside, other=0.0).to(tl.float32)
         s = tl.load(kept_ptr + there + 3 * width, mask=inside, other=0.0).to(tl.float32)
-        before = tl.load(h_ptr + own - width, mask=inside & (column * 0 + t > 0), other=0.0).to(tl.float32)
+        before = tl.load(h_ptr + own - width, mask=inside & (column * 0 + t > 0), other=0.0).to(
+            tl.float32
+        )
         dh += tl.load(dy_ptr + own, mask=inside, other=0.0).to(tl.float32)
         dz = (dh * (before - n) * z * (1 - z)).to(dtype)
         tl.store(dx_ptr + here + width, dz, mask=inside)

@@ -1,15 +1,17 @@
-"""The filters of H3's two state spaces, each made and differentiated by one kernel instead of a hundred tiny operations.
+"""The filters of H3's two state spaces, each made and differentiated by one kernel instead of a
+hundred tiny operations.
 
     diagonal:   u = dt (-exp(a) + i omega) / 2      Ad = (1 + u) / (1 - u)      w = 2 C B dt / (1 - u)
                 K[t] = sum_n Re(w_n Ad_n^t), plus skip at t = 0
     shift:      s[t] = sum_j B[j] C[j + t] for t < N, plus skip at t = 0
 
-With the gradient of a complex number z as dL/dRe z + i dL/dIm z, a holomorphic f passes on conj(f'(z)) times its gradient; and
-with g the gradient of K: gradient of w: sum_t g_t conj(Ad^t), of Ad: conj(w sum_t t g_t Ad^(t-1)). A power is the product of
-those of its bits, so no logarithm is taken and nothing is divided by Ad. Everything is float32.
+With the gradient of a complex number z as dL/dRe z + i dL/dIm z, a holomorphic f passes on
+conj(f'(z)) times its gradient; and with g the gradient of K: gradient of w: sum_t g_t conj(Ad^t),
+of Ad: conj(w sum_t t g_t Ad^(t-1)). A power is the product of those of its bits, so no logarithm is
+taken and nothing is divided by Ad. Everything is float32.
 
-Shapes: P population, H heads, M complex numbers, D channels, N size of the shift's state, L length; in a kernel T lags, G
-complex numbers and S entries of a state in a tile.
+Shapes: P population, H heads, M complex numbers, D channels, N size of the shift's state, L length;
+in a kernel T lags, G complex numbers and S entries of a state in a tile.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -26,7 +28,13 @@ LAGS, NUMBERS = 64, 16  # a tile of powers is 8 complex numbers for each thread 
 
 
 def diagonal_filter(
-    a_PHM: Tensor, omega_PHM: Tensor, b_PHM2: Tensor, c_PHM2: Tensor, log_dt_PH: Tensor, skip_PH: Tensor, length: int
+    a_PHM: Tensor,
+    omega_PHM: Tensor,
+    b_PHM2: Tensor,
+    c_PHM2: Tensor,
+    log_dt_PH: Tensor,
+    skip_PH: Tensor,
+    length: int,
 ) -> Tensor:
     """K as (P, H, L); differentiable in all tensors."""
     return _Diagonal.apply(a_PHM, omega_PHM, b_PHM2, c_PHM2, log_dt_PH, skip_PH, length)
@@ -44,7 +52,9 @@ class _Diagonal(torch.autograd.Function):
         tensors = [tensor.contiguous() for tensor in tensors]
         ctx.save_for_backward(*tensors)
         population, heads, numbers = tensors[0].shape
-        filter_PHL = torch.empty(population, heads, length, device=tensors[0].device, dtype=torch.float32)
+        filter_PHL = torch.empty(
+            population, heads, length, device=tensors[0].device, dtype=torch.float32
+        )
         grid = (population * heads * triton.cdiv(length, LAGS),)
         _diagonal[grid](*tensors, filter_PHL, numbers, length, **_constants(length))
         return filter_PHL
@@ -58,7 +68,9 @@ class _Diagonal(torch.autograd.Function):
         dlog_dt_PHM = torch.empty_like(da)
         length = g_PHL.shape[2]
         grid = (population * heads * triton.cdiv(numbers, NUMBERS),)
-        _diagonal_backward[grid](*tensors, g_PHL, da, domega, db, dc, dlog_dt_PHM, numbers, length, **_constants(length))
+        _diagonal_backward[grid](
+            *tensors, g_PHL, da, domega, db, dc, dlog_dt_PHM, numbers, length, **_constants(length)
+        )
         return da, domega, db, dc, dlog_dt_PHM.sum(2), g_PHL[:, :, 0].contiguous(), None
 
 
@@ -78,16 +90,35 @@ class _Shift(torch.autograd.Function):
         g_PDL = grads[0].contiguous()
         b, c = ctx.saved_tensors
         size = b.shape[2]
-        return _correlate(g_PDL, c, size), _correlate(g_PDL, b, size, back=True), g_PDL[:, :, 0].contiguous(), None
+        return (
+            _correlate(g_PDL, c, size),
+            _correlate(g_PDL, b, size, back=True),
+            g_PDL[:, :, 0].contiguous(),
+            None,
+        )
 
 
-def _correlate(x_PDX: Tensor, y_PDN: Tensor, outputs: int, skip_PD: Tensor | None = None, back: bool = False) -> Tensor:
+def _correlate(
+    x_PDX: Tensor, y_PDN: Tensor, outputs: int, skip_PD: Tensor | None = None, back: bool = False
+) -> Tensor:
     """out[t] = sum_j x[j] y[j + t], or y[t - j] if `back`; what lies outside of x or y is 0."""
     population, channels, terms = x_PDX.shape
     size = y_PDN.shape[2]
     out_PDO = torch.empty(population, channels, outputs, device=x_PDX.device, dtype=torch.float32)
     grid = (population * channels * triton.cdiv(outputs, LAGS),)
-    _correlation[grid](x_PDX, y_PDN, skip_PD, out_PDO, terms, size, outputs, BACK=back, T=LAGS, S=NUMBERS, num_warps=4)
+    _correlation[grid](
+        x_PDX,
+        y_PDN,
+        skip_PD,
+        out_PDO,
+        terms,
+        size,
+        outputs,
+        BACK=back,
+        T=LAGS,
+        S=NUMBERS,
+        num_warps=4,
+    )
     return out_PDO
 
 
@@ -145,11 +176,17 @@ def _pair(pointer, index, number, numbers):
 @triton.jit
 def _powers(real, imag, exponent, BITS: tl.constexpr, T: tl.constexpr, G: tl.constexpr):
     """Each of G numbers to each of T exponents."""
-    power_real, power_imag = tl.full([T, G], 1.0, dtype=tl.float32), tl.zeros([T, G], dtype=tl.float32)
+    power_real, power_imag = (
+        tl.full([T, G], 1.0, dtype=tl.float32),
+        tl.zeros([T, G], dtype=tl.float32),
+    )
     for bit in tl.static_range(BITS):
         taken = ((exponent >> bit) & 1)[:, None] == 1
         more_real, more_imag = _times(power_real, power_imag, real[None, :], imag[None, :])
-        power_real, power_imag = tl.where(taken, more_real, power_real), tl.where(taken, more_imag, power_imag)
+        power_real, power_imag = (
+            tl.where(taken, more_real, power_real),
+            tl.where(taken, more_imag, power_imag),
+        )
         real, imag = _times(real, imag, real, imag)
     return power_real, power_imag
 
@@ -165,9 +202,13 @@ def _diagonal(
     total = tl.zeros([T, G], dtype=tl.float32)
     for start in range(0, numbers, G):
         number = start + tl.arange(0, G)
-        dt, _, _, inverse_real, inverse_imag, ad_real, ad_imag = _discrete(a_ptr, omega_ptr, log_dt_ptr, index, number, numbers)
+        dt, _, _, inverse_real, inverse_imag, ad_real, ad_imag = _discrete(
+            a_ptr, omega_ptr, log_dt_ptr, index, number, numbers
+        )
         b_real, b_imag = _pair(b_ptr, index, number, numbers)
-        c_real, c_imag = _pair(c_ptr, index, number, numbers)  # zeros beyond the last number: they add nothing
+        c_real, c_imag = _pair(
+            c_ptr, index, number, numbers
+        )  # zeros beyond the last number: they add nothing
         bd_real, bd_imag = _times(b_real * dt, b_imag * dt, inverse_real, inverse_imag)
         w_real, w_imag = _times(2 * c_real, 2 * c_imag, bd_real, bd_imag)
         power_real, power_imag = _powers(ad_real, ad_imag, t, BITS, T, G)
@@ -203,9 +244,13 @@ def _diagonal_backward(
         once_imag += g * power_imag
         often_real += g * t[:, None] * power_real
         often_imag += g * t[:, None] * power_imag
-    sum_real, sum_imag = _times(ad_real, ad_imag, tl.sum(once_real, axis=0), tl.sum(once_imag, axis=0))
+    sum_real, sum_imag = _times(
+        ad_real, ad_imag, tl.sum(once_real, axis=0), tl.sum(once_imag, axis=0)
+    )
     dw_real, dw_imag = sum_real + tl.load(g_ptr + index * length), -sum_imag
-    dad_real, dad_imag = _times(w_real, w_imag, tl.sum(often_real, axis=0), tl.sum(often_imag, axis=0))
+    dad_real, dad_imag = _times(
+        w_real, w_imag, tl.sum(often_real, axis=0), tl.sum(often_imag, axis=0)
+    )
     dad_imag = -dad_imag
     # w = 2 C Bd and Bd = B dt inverse
     dc_real, dc_imag = _times_conjugate(2 * dw_real, 2 * dw_imag, bd_real, bd_imag)
@@ -217,7 +262,9 @@ def _diagonal_backward(
     # Ad = (1 + u) inverse and inverse = 1 / (1 - u), whose derivative is its square
     more_real, more_imag = _times_conjugate(dad_real, dad_imag, 1 + real * dt / 2, imag * dt / 2)
     square_real, square_imag = _times(inverse_real, inverse_imag, inverse_real, inverse_imag)
-    du_real, du_imag = _times_conjugate(dinverse_real + more_real, dinverse_imag + more_imag, square_real, square_imag)
+    du_real, du_imag = _times_conjugate(
+        dinverse_real + more_real, dinverse_imag + more_imag, square_real, square_imag
+    )
     more_real, more_imag = _times_conjugate(dad_real, dad_imag, inverse_real, inverse_imag)
     du_real, du_imag = du_real + more_real, du_imag + more_imag
     # u = dt A / 2 and A = -exp(a) + i omega

@@ -1,20 +1,23 @@
-"""H3's two convolutions between two products, on tensors whose positions are dense: channel by channel (P, C, B, L).
+"""H3's two convolutions between two products, on tensors whose positions are dense: channel by
+channel (P, C, B, L).
 
     k~_c = shift_c * k_c        y_e = sum_i q_i (filter_h * (k~_i v_e))                                  i, e channels of head h
 
-A causal convolution of many rows with one filter is a matrix product, rows x Toeplitz matrix, and that matrix is made on chip
-from the filter, block by block. With C the convolution and C' its transpose, and g the gradient of y:
+A causal convolution of many rows with one filter is a matrix product, rows x Toeplitz matrix, and
+that matrix is made on chip from the filter, block by block. With C the convolution and C' its
+transpose, and g the gradient of y:
 
     dq_i = sum_e g_e C(v_e k~_i)      dk~_i = sum_e v_e C'(g_e q_i)      dv_e = sum_i k~_i C'(q_i g_e)      dk_c = C'(dk~_c)
 
-are all of the form of y, so that one kernel serves them all. A filter's gradient at lag t sums products of an input at j with
-an output's gradient at j + t: a product of matrices over the rows, summed along its diagonals.
+are all of the form of y, so that one kernel serves them all. A filter's gradient at lag t sums
+products of an input at j with an output's gradient at j + t: a product of matrices over the rows,
+summed along its diagonals.
 
-Biases of q, k and v are added where they are read. Inputs are float32 or bfloat16 and rounded to that before each product, sums
-are float32, as are filters, biases and their gradients.
+Biases of q, k and v are added where they are read. Inputs are float32 or bfloat16 and rounded to
+that before each product, sums are float32, as are filters, biases and their gradients.
 
-Shapes: P population, B batch, L length, D channels, H heads, C = 3 D channels of q, k and v, N chunks of rows; in a kernel R
-rows and T positions of a tile.
+Shapes: P population, B batch, L length, D channels, H heads, C = 3 D channels of q, k and v, N
+chunks of rows; in a kernel R rows and T positions of a tile.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -62,4 +65,7 @@ class _Mix(torch.autograd.Function):
 
 
 def _parts(parts_PCBL: Tensor, bias_PC: Tensor) -> list[Part]:
-    return [Part(*both) for both in zip(parts_PCBL.chunk(3, dim=1), bias_PC.chunk(3, dim=1), strict=True)]
+    return [
+        Part(*both)
+        for both in zip(parts_PCBL.chunk(3, dim=1), bias_PC.chunk(3, dim=1), strict=True)
+    ]

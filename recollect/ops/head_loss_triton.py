@@ -2,12 +2,14 @@
 
     scores = x @ table^T        loss = log sum_v exp(scores_v) - scores_label
 
-A program reads one row of scores, and in training writes d = softmax(scores) - onehot(label) over it (zeros where there is no
-label). The gradient g of the loss is not known by then; the backward puts it on the narrow side of each product:
+A program reads one row of scores, and in training writes d = softmax(scores) - onehot(label) over
+it (zeros where there is no label). The gradient g of the loss is not known by then; the backward
+puts it on the narrow side of each product:
 
     dx = g * (d @ table)        dtable = d^T @ (g * x)
 
-Shapes: P population, M labelled positions, D width, V vocabulary. The products are the library's, in the dtype of x.
+Shapes: P population, M labelled positions, D width, V vocabulary. The products are the library's,
+in the dtype of x.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
@@ -20,18 +22,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# A row of up to this many scores is read once and stays in registers; of a longer one the rest is read twice, the second time
-# from a cache. 32 numbers per thread leave room for four rows of 8,192 on a multiprocessor, and 128 KB on their way to it.
+# A row of up to this many scores is read once and stays in registers; of a longer one the rest is
+# read twice, the second time from a cache. 32 numbers per thread leave room for four rows of 8,192
+# on a multiprocessor, and 128 KB on their way to it.
 LONGEST_BLOCK = 16384
 SCORES_PER_WARP = 1024
 
 
 def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
-    """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`, and so is its gradient then."""
+    """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`, and so is its gradient
+    then.
+    """
     return _HeadLoss.apply(x_PMD, table_PVD, labels_M, ignore)
 
 
-def head_verdict(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> tuple[Tensor, Tensor]:
+def head_verdict(
+    x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int
+) -> tuple[Tensor, Tensor]:
     """See head_loss.head_verdict."""
     scores_PMV = _scores(x_PMD, table_PVD)
     right_PM = torch.empty(scores_PMV.shape[:2], dtype=torch.uint8, device=x_PMD.device)
@@ -67,7 +74,9 @@ def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.bmm(a, b, out_dtype=dtype) if a.is_cuda else torch.bmm(a, b).to(dtype)
 
 
-def _over_rows(scores_PMV: Tensor, labels_M: Tensor, ignore: int, right_PM: Tensor | None) -> Tensor:
+def _over_rows(
+    scores_PMV: Tensor, labels_M: Tensor, ignore: int, right_PM: Tensor | None
+) -> Tensor:
     """The loss of every row; fills `right_PM`, or without one writes the gradient over the scores."""
     population, labels, vocabulary = scores_PMV.shape
     loss_PM = torch.empty(population, labels, dtype=torch.float32, device=scores_PMV.device)
@@ -89,7 +98,18 @@ def _over_rows(scores_PMV: Tensor, labels_M: Tensor, ignore: int, right_PM: Tens
 
 
 @triton.jit
-def _rows(scores, labels, losses, rights, M, V, ignore, TRAIN: tl.constexpr, LONG: tl.constexpr, BLOCK: tl.constexpr):
+def _rows(
+    scores,
+    labels,
+    losses,
+    rights,
+    M,
+    V,
+    ignore,
+    TRAIN: tl.constexpr,
+    LONG: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + row % M)
     labelled = label != ignore
@@ -103,24 +123,40 @@ def _rows(scores, labels, losses, rights, M, V, ignore, TRAIN: tl.constexpr, LON
     best = _first_at(x, top, columns)
     if LONG:
         for start in range(BLOCK, V, BLOCK):
-            y = tl.load(scores + start + columns, mask=start + columns < V, other=float("-inf")).to(tl.float32)
+            y = tl.load(scores + start + columns, mask=start + columns < V, other=float("-inf")).to(
+                tl.float32
+            )
             top_here = _top(y)
             if not TRAIN:
                 best = tl.where(top_here > top, start + _first_at(y, top_here, columns), best)
             top_so_far = tl.maximum(top, top_here)
-            total = total * tl.exp(top - _shift(top_so_far)) + tl.sum(tl.exp(y - _shift(top_so_far)), 0)
+            total = total * tl.exp(top - _shift(top_so_far)) + tl.sum(
+                tl.exp(y - _shift(top_so_far)), 0
+            )
             top = top_so_far
     shift = _shift(top)
     tl.store(losses + row, tl.where(labelled, tl.log(total) - (at_label - shift), 0.0))
     if TRAIN:
         share = 1.0 / total
-        d = tl.where(labelled, tl.exp(x - shift) * share - tl.where(columns == label, 1.0, 0.0), 0.0)
+        d = tl.where(
+            labelled, tl.exp(x - shift) * share - tl.where(columns == label, 1.0, 0.0), 0.0
+        )
         tl.store(scores + columns, d.to(scores.dtype.element_ty), mask=columns < V)
         if LONG:
             for start in range(BLOCK, V, BLOCK):
-                y = tl.load(scores + start + columns, mask=start + columns < V, other=float("-inf")).to(tl.float32)
-                d = tl.where(labelled, tl.exp(y - shift) * share - tl.where(start + columns == label, 1.0, 0.0), 0.0)
-                tl.store(scores + start + columns, d.to(scores.dtype.element_ty), mask=start + columns < V)
+                y = tl.load(
+                    scores + start + columns, mask=start + columns < V, other=float("-inf")
+                ).to(tl.float32)
+                d = tl.where(
+                    labelled,
+                    tl.exp(y - shift) * share - tl.where(start + columns == label, 1.0, 0.0),
+                    0.0,
+                )
+                tl.store(
+                    scores + start + columns,
+                    d.to(scores.dtype.element_ty),
+                    mask=start + columns < V,
+                )
     else:
         tl.store(rights + row, (best == label).to(tl.uint8))
 
@@ -138,5 +174,7 @@ def _first_at(x, top, columns):
 
 @triton.jit
 def _shift(top):
-    """What is taken from scores before the exponential: a block of -inf alone must add zeros, not NaN."""
+    """What is taken from scores before the exponential: a block of -inf alone must add zeros, not
+    NaN.
+    """
     return tl.where(top == float("-inf"), 0.0, top)

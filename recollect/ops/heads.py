@@ -1,6 +1,7 @@
 """From channels to heads and back; a head is a block of neighbouring channels.
 
-Shapes: P population, B batch, L length, H heads, D channels of a head, E = H * D channels of all heads.
+Shapes: P population, B batch, L length, H heads, D channels of a head, E = H * D channels of all
+heads.
 """
 
 from torch import Tensor

@@ -1,13 +1,15 @@
-"""Hyena's filter network, made and differentiated by one kernel each instead of a hundred tiny operations.
+"""Hyena's filter network, made and differentiated by one kernel each instead of a hundred tiny
+operations.
 
     a_1 = z W_1 + b_1      a_2 = sin(omega a_1) W_2 + b_2      a_3 = sin(omega a_2) W_3 + b_3
     filter = envelope sin(omega a_3) W_4, plus skip at lag 0
 
-With h = sin(omega a): da = dh omega cos(omega a), domega = sum over lags and layers of dh a cos(omega a); all other gradients
-are those of products. The backward computes a_1, a_2 and a_3 again. Everything is float32.
+With h = sin(omega a): da = dh omega cos(omega a), domega = sum over lags and layers of dh a
+cos(omega a); all other gradients are those of products. The backward computes a_1, a_2 and a_3
+again. Everything is float32.
 
-Shapes: P population, L length, Z numbers of an encoded lag, F hidden units, D channels; in a kernel T lags and as many channels
-of a tile, H hidden units and what fills them up.
+Shapes: P population, L length, Z numbers of an encoded lag, F hidden units, D channels; in a kernel
+T lags and as many channels of a tile, H hidden units and what fills them up.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -21,10 +23,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.kernels import product_precision
+from recollect.ops.dispatch import product_precision
 
 MOST_HIDDEN = 64  # a layer's weights are one tile, and never wait for another
-LAGS, WARPS = 16, 8  # the least that a product is made of: a few members shall keep many multiprocessors busy
+LAGS, WARPS = (
+    16,
+    8,
+)  # the least that a product is made of: a few members shall keep many multiprocessors busy
 
 
 def implicit_filter(
@@ -35,7 +40,10 @@ def implicit_filter(
     skip_PD: Tensor,
     envelope_LD: Tensor,
 ) -> Tensor:
-    """filter_PDL; differentiable in all but the envelope. `layers`: weights and biases of three. At most MOST_HIDDEN units."""
+    """filter_PDL; differentiable in all but the envelope.
+
+    `layers`: weights and biases of three. At most MOST_HIDDEN units.
+    """
     tensors = [tensor for layer in layers for tensor in layer]
     return _Filter.apply(lags_PLZ, *tensors, out_PFD, omega_PF, skip_PD, envelope_LD)
 
@@ -51,7 +59,16 @@ class _Filter(torch.autograd.Function):
         width = skip.shape[1]
         filter_PDL = torch.empty(population, width, length, device=lags.device, dtype=torch.float32)
         grid = (population * triton.cdiv(length, LAGS),)
-        _forward[grid](lags, *tensors, envelope, skip, filter_PDL, lags.stride(0), *_sizes(lags, tensors), **_constants())
+        _forward[grid](
+            lags,
+            *tensors,
+            envelope,
+            skip,
+            filter_PDL,
+            lags.stride(0),
+            *_sizes(lags, tensors),
+            **_constants(),
+        )
         return filter_PDL
 
     @staticmethod
@@ -90,13 +107,17 @@ def _vector(pointer, p, unit, hidden):
 @triton.jit
 def _weight(pointer, p, row, column, rows, columns):
     inside = (row < rows)[:, None] & (column < columns)[None, :]
-    return tl.load(pointer + (p * rows + row[:, None]) * columns + column[None, :], mask=inside, other=0.0)
+    return tl.load(
+        pointer + (p * rows + row[:, None]) * columns + column[None, :], mask=inside, other=0.0
+    )
 
 
 @triton.jit
 def _turned_weight(pointer, p, column, row, rows, columns):
     inside = (column < columns)[:, None] & (row < rows)[None, :]
-    return tl.load(pointer + (p * rows + row[None, :]) * columns + column[:, None], mask=inside, other=0.0)
+    return tl.load(
+        pointer + (p * rows + row[None, :]) * columns + column[:, None], mask=inside, other=0.0
+    )
 
 
 @triton.jit
@@ -110,9 +131,15 @@ def _sums(
         z = tl.load(lags_ptr + t * numbers + i, mask=t < length, other=0.0)
         a1 += z[:, None] * _vector(w1_ptr + i * hidden, p * numbers, unit, hidden)[None, :]
     w2 = _weight(w2_ptr, p, unit, unit, hidden, hidden)
-    a2 = tl.dot(tl.sin(omega * a1), w2, input_precision=PRECISION) + _vector(b2_ptr, p, unit, hidden)[None, :]
+    a2 = (
+        tl.dot(tl.sin(omega * a1), w2, input_precision=PRECISION)
+        + _vector(b2_ptr, p, unit, hidden)[None, :]
+    )
     w3 = _weight(w3_ptr, p, unit, unit, hidden, hidden)
-    a3 = tl.dot(tl.sin(omega * a2), w3, input_precision=PRECISION) + _vector(b3_ptr, p, unit, hidden)[None, :]
+    a3 = (
+        tl.dot(tl.sin(omega * a2), w3, input_precision=PRECISION)
+        + _vector(b3_ptr, p, unit, hidden)[None, :]
+    )
     return a1, a2, a3
 
 
@@ -148,7 +175,9 @@ def _backward(
     dlags_ptr, dw1_ptr, db1_ptr, dw2_ptr, db2_ptr, dw3_ptr, db3_ptr, dw4_ptr, domega_ptr, share,
     lags_p, length, numbers, hidden, width, T: tl.constexpr, H: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Some lags of one member: their gradients, and what they add to those of the weights, `share` floats after the last."""
+    """Some lags of one member: their gradients, and what they add to those of the weights, `share`
+    floats after the last.
+    """
     blocks = tl.cdiv(length, T)
     p = (tl.program_id(0) // blocks).to(tl.int64)
     t = (tl.program_id(0) % blocks) * T + tl.arange(0, T)
@@ -159,7 +188,23 @@ def _backward(
     omega = _vector(omega_ptr, p, unit, hidden)[None, :]
     lags_ptr += p * lags_p
     a1, a2, a3 = _sums(
-        lags_ptr, w1_ptr, b1_ptr, w2_ptr, b2_ptr, w3_ptr, b3_ptr, omega, p, t, unit, length, numbers, hidden, T, H, PRECISION
+        lags_ptr,
+        w1_ptr,
+        b1_ptr,
+        w2_ptr,
+        b2_ptr,
+        w3_ptr,
+        b3_ptr,
+        omega,
+        p,
+        t,
+        unit,
+        length,
+        numbers,
+        hidden,
+        T,
+        H,
+        PRECISION,
     )
     turned = tl.trans(tl.sin(omega * a3))
     dh = tl.zeros([T, H], dtype=tl.float32)
@@ -168,28 +213,50 @@ def _backward(
         inside = (t < length)[:, None] & (d < width)[None, :]
         g = tl.load(g_ptr + (p * width + d[None, :]) * length + t[:, None], mask=inside, other=0.0)
         g *= tl.load(envelope_ptr + t[:, None] * width + d[None, :], mask=inside, other=0.0)
-        dh += tl.dot(g, _turned_weight(w4_ptr, p, d, unit, hidden, width), input_precision=PRECISION)
-        _store_weight(dw4_ptr + before, p, unit, d, hidden, width, tl.dot(turned, g, input_precision=PRECISION))
+        dh += tl.dot(
+            g, _turned_weight(w4_ptr, p, d, unit, hidden, width), input_precision=PRECISION
+        )
+        _store_weight(
+            dw4_ptr + before,
+            p,
+            unit,
+            d,
+            hidden,
+            width,
+            tl.dot(turned, g, input_precision=PRECISION),
+        )
     da, domega = _through(dh, a3, omega)
     tl.store(db3_ptr + vector, tl.sum(da, axis=0), mask=real)
     dw = tl.dot(tl.trans(tl.sin(omega * a2)), da, input_precision=PRECISION)
     _store_weight(dw3_ptr + before, p, unit, unit, hidden, hidden, dw)
-    dh = tl.dot(da, _turned_weight(w3_ptr, p, unit, unit, hidden, hidden), input_precision=PRECISION)
+    dh = tl.dot(
+        da, _turned_weight(w3_ptr, p, unit, unit, hidden, hidden), input_precision=PRECISION
+    )
     da, more = _through(dh, a2, omega)
     domega += more
     tl.store(db2_ptr + vector, tl.sum(da, axis=0), mask=real)
     dw = tl.dot(tl.trans(tl.sin(omega * a1)), da, input_precision=PRECISION)
     _store_weight(dw2_ptr + before, p, unit, unit, hidden, hidden, dw)
-    dh = tl.dot(da, _turned_weight(w2_ptr, p, unit, unit, hidden, hidden), input_precision=PRECISION)
+    dh = tl.dot(
+        da, _turned_weight(w2_ptr, p, unit, unit, hidden, hidden), input_precision=PRECISION
+    )
     da, more = _through(dh, a1, omega)
     domega += more
     tl.store(db1_ptr + vector, tl.sum(da, axis=0), mask=real)
     tl.store(domega_ptr + vector, domega, mask=real)
     for i in range(numbers):
         z = tl.load(lags_ptr + t * numbers + i, mask=t < length, other=0.0)
-        tl.store(dw1_ptr + before + (p * numbers + i) * hidden + unit, tl.sum(z[:, None] * da, axis=0), mask=real)
+        tl.store(
+            dw1_ptr + before + (p * numbers + i) * hidden + unit,
+            tl.sum(z[:, None] * da, axis=0),
+            mask=real,
+        )
         w1 = _vector(w1_ptr + i * hidden, p * numbers, unit, hidden)
-        tl.store(dlags_ptr + (p * length + t) * numbers + i, tl.sum(da * w1[None, :], axis=1), mask=t < length)
+        tl.store(
+            dlags_ptr + (p * length + t) * numbers + i,
+            tl.sum(da * w1[None, :], axis=1),
+            mask=t < length,
+        )
 
 
 @triton.jit

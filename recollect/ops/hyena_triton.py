@@ -1,23 +1,24 @@
-"""Hyena's two gates and two convolutions, on tensors whose positions are dense: channel by channel (P, C, B, L).
+"""Hyena's two gates and two convolutions, on tensors whose positions are dense: channel by channel
+(P, C, B, L).
 
     z = short * (x + bias) + shift       [z1, z2, v] = z       u = v z1       m = filter * u       y = m z2
     dz2 = g m      dm = g z2      du = C'(dm)      dz1 = du v      dv = du z1      dx = S'(dz)
 
-x is what the product before it returns, without its bias; g is the gradient of y, C' and S' are the long and the short
-convolution against time. `filter` has the direct path in it, as part of lag 0.
+x is what the product before it returns, without its bias; g is the gradient of y, C' and S' are the
+long and the short convolution against time. `filter` has the direct path in it, as part of lag 0.
 
-A convolution of many rows with one filter, long or short, is a product of the rows with a Toeplitz matrix, made on chip.
-In bfloat16 a tile holds whole sequences of up to 64 positions: one kernel forward, and two backward, the first for all that
-comes after u, the second for what u is made of. x and u are kept for them.
-A filter's gradient sums the square u' dm along its diagonals, a tap's (x + bias)' dz.
-Longer sequences, where a position of u takes part in many tiles, and float32, whose tiles are too large for that, take z from
-memory. Only x is kept then, and z computed again.
+A convolution of many rows with one filter, long or short, is a product of the rows with a Toeplitz
+matrix, made on chip. In bfloat16 a tile holds whole sequences of up to 64 positions: one kernel
+forward, and two backward, the first for all that comes after u, the second for what u is made of. x
+and u are kept for them. A filter's gradient sums the square u' dm along its diagonals, a tap's (x +
+bias)' dz. Longer sequences, where a position of u takes part in many tiles, and float32, whose
+tiles are too large for that, take z from memory. Only x is kept then, and z computed again.
 
-Inputs are float32 or bfloat16 and rounded to that, as are taps and filter, before each product; sums are float32, as are
-filters, taps, biases and their gradients.
+Inputs are float32 or bfloat16 and rounded to that, as are taps and filter, before each product;
+sums are float32, as are filters, taps, biases and their gradients.
 
-Shapes: P population, B batch, L length, D channels, C = 3 D, K taps, N chunks of rows, S = K + 2 sums of a channel: its taps,
-its shift, its bias; in a kernel R rows and T positions of a tile.
+Shapes: P population, B batch, L length, D channels, C = 3 D, K taps, N chunks of rows, S = K + 2
+sums of a channel: its taps, its shift, its bias; in a kernel R rows and T positions of a tile.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -30,18 +31,34 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.kernels import product_precision
-from recollect.ops.long_conv_triton import POSITIONS, ROWS, Part, convolve, filter_gradient, sum_diagonals
+from recollect.ops.dispatch import product_precision
+from recollect.ops.long_conv_triton import (
+    POSITIONS,
+    ROWS,
+    Part,
+    convolve,
+    filter_gradient,
+    sum_diagonals,
+)
 from recollect.ops.rows_triton import sum_blocks
 
-# Rows of one program. It makes the matrices of its channel once, and while it works on a tile of rows the next is on its way.
+# Rows of one program. It makes the matrices of its channel once, and while it works on a tile of
+# rows the next is on its way.
 FORWARD_CHUNK = 256
 CHUNK = 512  # a program's square of sums, 16 KB, is then 6 % of what it reads and writes
-WARPS, STAGES = 4, 2  # a tile's product is one of four warps; two programs fill a multiprocessor's registers
-FLAT, FLAT_CHUNK = 1024, 8192  # the short convolution alone: 8 elements for each thread of four warps; elements of one sum
+WARPS, STAGES = (
+    4,
+    2,
+)  # a tile's product is one of four warps; two programs fill a multiprocessor's registers
+FLAT, FLAT_CHUNK = (
+    1024,
+    8192,
+)  # the short convolution alone: 8 elements for each thread of four warps; elements of one sum
 
 
-def mix(parts_PCBL: Tensor, bias_PC: Tensor, taps_PKC: Tensor, shift_PC: Tensor, filter_PDL: Tensor) -> Tensor:
+def mix(
+    parts_PCBL: Tensor, bias_PC: Tensor, taps_PKC: Tensor, shift_PC: Tensor, filter_PDL: Tensor
+) -> Tensor:
     """y_PDBL from x1, x2 and v beside each other; differentiable in everything."""
     return _Mix.apply(parts_PCBL, bias_PC, taps_PKC, shift_PC, filter_PDL)
 
@@ -61,7 +78,9 @@ class _Mix(torch.autograd.Function):
             u_PDBL = torch.empty_like(y_PDBL)
             grid = (population * channels * triton.cdiv(batch, FORWARD_CHUNK),)
             sizes = (channels, batch, length)
-            _forward[grid](*tensors, u_PDBL, y_PDBL, *sizes, CHUNK=FORWARD_CHUNK, **_constants(taps))
+            _forward[grid](
+                *tensors, u_PDBL, y_PDBL, *sizes, CHUNK=FORWARD_CHUNK, **_constants(taps)
+            )
             ctx.save_for_backward(*tensors, u_PDBL)
         return y_PDBL
 
@@ -77,7 +96,9 @@ class _Mix(torch.autograd.Function):
 
 
 def _fits(parts_PCBL: Tensor) -> bool:
-    """Whether tiles of whole sequences and the matrices beside them leave room for two programs on a multiprocessor."""
+    """Whether tiles of whole sequences and the matrices beside them leave room for two programs on
+    a multiprocessor.
+    """
     return parts_PCBL.shape[3] <= POSITIONS and parts_PCBL.dtype == torch.bfloat16
 
 
@@ -90,9 +111,15 @@ def _backward_short(
     sizes, constants = (channels, batch, length), {"CHUNK": CHUNK, **_constants(taps)}
     tensors, programs = (parts, bias, taps, shift), population * channels * chunks
     dparts, du = torch.empty_like(parts), torch.empty_like(u)
-    squares = torch.empty(population * channels, 1, chunks, POSITIONS, POSITIONS, device=g.device, dtype=torch.float32)
-    shares_PNSC = torch.empty(population, chunks, taps.shape[1] + 2, 3 * channels, device=g.device, dtype=torch.float32)
-    _after_back[(programs,)](*tensors, filter, u, g, du, dparts, squares, shares_PNSC, *sizes, **constants)
+    squares = torch.empty(
+        population * channels, 1, chunks, POSITIONS, POSITIONS, device=g.device, dtype=torch.float32
+    )
+    shares_PNSC = torch.empty(
+        population, chunks, taps.shape[1] + 2, 3 * channels, device=g.device, dtype=torch.float32
+    )
+    _after_back[(programs,)](
+        *tensors, filter, u, g, du, dparts, squares, shares_PNSC, *sizes, **constants
+    )
     _before_back[(2 * programs,)](*tensors, du, dparts, shares_PNSC, *sizes, **constants)
     return dparts, sum_diagonals(squares, filter), shares_PNSC
 
@@ -110,7 +137,9 @@ def _backward_long(
     population, channels, batch, length = g.shape
     chunks = triton.cdiv(batch * length, FLAT_CHUNK)
     dparts = torch.empty_like(parts)
-    shares_PNSC = torch.empty(population, chunks, taps.shape[1] + 2, 3 * channels, device=g.device, dtype=torch.float32)
+    shares_PNSC = torch.empty(
+        population, chunks, taps.shape[1] + 2, 3 * channels, device=g.device, dtype=torch.float32
+    )
     _short_backward[(population * channels * 3 * chunks,)](
         parts, bias, taps, z_PCBL, mixed, g, du, dparts, shares_PNSC, channels, batch * length, length,
         TAPS=taps.shape[1], SUMS=triton.next_power_of_2(taps.shape[1] + 2), CHUNK=FLAT_CHUNK, BLOCK=FLAT, num_warps=4,
@@ -143,19 +172,28 @@ def _constants(taps_PKC: Tensor) -> dict[str, Any]:
 
 @triton.jit
 def _band(taps_ptr, bias_ptr, shift_ptr, p, channel, channels, TAPS: tl.constexpr, T: tl.constexpr):
-    """Of one channel: the matrix of its short convolution, from position to position, and what bias and shift add to it."""
+    """Of one channel: the matrix of its short convolution, from position to position, and what bias
+    and shift add to it.
+    """
     lag = tl.arange(0, T)[None, :] - tl.arange(0, T)[:, None]
     band = tl.zeros([T, T], dtype=tl.float32)
     for k in range(TAPS):
-        band += tl.where(lag == TAPS - 1 - k, tl.load(taps_ptr + (p * TAPS + k) * channels + channel), 0.0)
+        band += tl.where(
+            lag == TAPS - 1 - k, tl.load(taps_ptr + (p * TAPS + k) * channels + channel), 0.0
+        )
     reach = _reach(taps_ptr, p, channel, channels, TAPS, T)
-    added = tl.load(shift_ptr + p * channels + channel) + tl.load(bias_ptr + p * channels + channel) * reach
+    added = (
+        tl.load(shift_ptr + p * channels + channel)
+        + tl.load(bias_ptr + p * channels + channel) * reach
+    )
     return band, added
 
 
 @triton.jit
 def _reach(taps_ptr, p, channel, channels, TAPS: tl.constexpr, T: tl.constexpr):
-    """How much of the bias a position sees: it comes before the convolution, so the first positions see less of it."""
+    """How much of the bias a position sees: it comes before the convolution, so the first positions
+    see less of it.
+    """
     reach = tl.zeros([T], dtype=tl.float32)
     for k in range(TAPS):
         tap = tl.load(taps_ptr + (p * TAPS + k) * channels + channel)
@@ -191,9 +229,15 @@ def _forward(
     u_ptr += index * batch * length
     y_ptr += index * batch * length
     kind = parts_ptr.dtype.element_ty
-    first_band, first_added = _band(taps_ptr, bias_ptr, shift_ptr, p, channel, 3 * channels, TAPS, T)
-    second_band, second_added = _band(taps_ptr, bias_ptr, shift_ptr, p, channels + channel, 3 * channels, TAPS, T)
-    v_band, v_added = _band(taps_ptr, bias_ptr, shift_ptr, p, 2 * channels + channel, 3 * channels, TAPS, T)
+    first_band, first_added = _band(
+        taps_ptr, bias_ptr, shift_ptr, p, channel, 3 * channels, TAPS, T
+    )
+    second_band, second_added = _band(
+        taps_ptr, bias_ptr, shift_ptr, p, channels + channel, 3 * channels, TAPS, T
+    )
+    v_band, v_added = _band(
+        taps_ptr, bias_ptr, shift_ptr, p, 2 * channels + channel, 3 * channels, TAPS, T
+    )
     first_band, second_band, v_band = first_band.to(kind), second_band.to(kind), v_band.to(kind)
     matrix = _toeplitz(filter_ptr + index * length, length, T).to(kind)
     position = tl.arange(0, T)
@@ -219,9 +263,11 @@ def _after_back(
     channels, batch, length,
     CHUNK: tl.constexpr, TAPS: tl.constexpr, R: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of one channel: du and the gradient of x2, and sums over these rows.
+    """One program has some rows of one channel: du and the gradient of x2, and sums over these
+    rows.
 
-    Outside of the rows and of the sequence x, u and g are zeros, and so are all products that are summed.
+    Outside of the rows and of the sequence x, u and g are zeros, and so are all products that are
+    summed.
     """
     chunks = tl.cdiv(batch, CHUNK)
     chunk = tl.program_id(0) % chunks
@@ -258,9 +304,22 @@ def _after_back(
         dx = tl.dot(rounded, tl.trans(band), input_precision=PRECISION)
         tl.store(dx_ptr + place, dx.to(kind), mask=inside)
     skewed = (position[None, :] - position[:, None] + T) % T  # equal lags below each other
-    tl.store(squares_ptr + (index * chunks + chunk) * T * T + position[:, None] * T + skewed, square)
+    tl.store(
+        squares_ptr + (index * chunks + chunk) * T * T + position[:, None] * T + skewed, square
+    )
     shares_ptr += (p * chunks + chunk) * (TAPS + 2) * 3 * channels
-    _store_sums(shares_ptr, short_square, total, bias_ptr, taps_ptr, p, channels + channel, 3 * channels, TAPS, T)
+    _store_sums(
+        shares_ptr,
+        short_square,
+        total,
+        bias_ptr,
+        taps_ptr,
+        p,
+        channels + channel,
+        3 * channels,
+        TAPS,
+        T,
+    )
 
 
 @triton.jit
@@ -279,8 +338,12 @@ def _before_back(
     dx_ptr = _of(dparts_ptr, p, part, channel, channels, batch, length)
     du_ptr += index * batch * length
     kind = parts_ptr.dtype.element_ty
-    other, added = _band(taps_ptr, bias_ptr, shift_ptr, p, (2 - part) * channels + channel, 3 * channels, TAPS, T)
-    band, _ = _band(taps_ptr, bias_ptr, shift_ptr, p, part * channels + channel, 3 * channels, TAPS, T)
+    other, added = _band(
+        taps_ptr, bias_ptr, shift_ptr, p, (2 - part) * channels + channel, 3 * channels, TAPS, T
+    )
+    band, _ = _band(
+        taps_ptr, bias_ptr, shift_ptr, p, part * channels + channel, 3 * channels, TAPS, T
+    )
     other, back = other.to(kind), tl.trans(band.to(kind))
     position = tl.arange(0, T)
     square, total = tl.zeros([T, T], dtype=tl.float32), tl.zeros([T], dtype=tl.float32)
@@ -298,7 +361,18 @@ def _before_back(
         dx = tl.dot(rounded, back, input_precision=PRECISION)
         tl.store(dx_ptr + place, dx.to(kind), mask=inside)
     shares_ptr += (p * chunks + chunk) * (TAPS + 2) * 3 * channels
-    _store_sums(shares_ptr, square, total, bias_ptr, taps_ptr, p, part * channels + channel, 3 * channels, TAPS, T)
+    _store_sums(
+        shares_ptr,
+        square,
+        total,
+        bias_ptr,
+        taps_ptr,
+        p,
+        part * channels + channel,
+        3 * channels,
+        TAPS,
+        T,
+    )
 
 
 @triton.jit
@@ -374,6 +448,8 @@ def _short_backward(
         dshift += dz  # the last tap sees the present
         dbias += dx
         tl.store(dx_ptr + index * rows + row, dx.to(dx_ptr.dtype.element_ty), mask=inside)
-    sums += tl.where(number == TAPS, tl.sum(dshift, axis=0), 0.0) + tl.where(number == TAPS + 1, tl.sum(dbias, axis=0), 0.0)
+    sums += tl.where(number == TAPS, tl.sum(dshift, axis=0), 0.0) + tl.where(
+        number == TAPS + 1, tl.sum(dbias, axis=0), 0.0
+    )
     shares_ptr += (p * chunks + chunk) * (TAPS + 2) * 3 * channels + channel
     tl.store(shares_ptr + number * 3 * channels, sums, mask=number < TAPS + 2)

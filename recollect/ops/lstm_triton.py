@@ -1,18 +1,21 @@
-"""The LSTM's walk through time as one kernel: a program keeps one member's recurrent weights and its rows' state on chip.
+"""The LSTM's walk through time as one kernel: a program keeps one member's recurrent weights and
+its rows' state on chip.
 
     [i, f, g, o] = x_t + b + h_{t-1} U           with i, f, o through the sigmoid and g through tanh
     c_t = f c_{t-1} + i g        h_t = o tanh(c_t)
 
-Backward, from the last step to the first, with dh the gradient of h_t (its own and what the next step adds) and dc that of c_t:
+Backward, from the last step to the first, with dh the gradient of h_t (its own and what the next
+step adds) and dc that of c_t:
 
     do = dh tanh(c_t)      dc += dh o (1 - tanh(c_t)^2)      di = dc g      dg = dc i      df = dc c_{t-1}      dc_{t-1} = dc f
     dx = those through the derivatives of sigmoid and tanh        dh_{t-1} += dx U^T
 
-and afterwards dU as one product of all h_{t-1} with all dx. Kept for the backward: i, f, g, o, c and h. x is float32 or
-bfloat16, and so are h and everything kept; products are of that dtype, sums, c and activations float32, as are U, b and their
-gradients.
+and afterwards dU as one product of all h_{t-1} with all dx. Kept for the backward: i, f, g, o, c
+and h. x is float32 or bfloat16, and so are h and everything kept; products are of that dtype, sums,
+c and activations float32, as are U, b and their gradients.
 
-Shapes: P population, B batch, L length, D width, G = 4 D gate channels; in a kernel R rows, W channels.
+Shapes: P population, B batch, L length, D width, G = 4 D gate channels; in a kernel R rows, W
+channels.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -45,7 +48,9 @@ class _LSTM(torch.autograd.Function):
         x, bias, recur = x.contiguous(), bias.contiguous(), recur.contiguous()
         population, batch, length, channels = x.shape
         h_PBLD = x.new_empty(population, batch, length, channels // 4)
-        gates_PBLG, cell_PBLD = (torch.empty_like(x), torch.empty_like(h_PBLD)) if keep else (x, h_PBLD)
+        gates_PBLG, cell_PBLD = (
+            (torch.empty_like(x), torch.empty_like(h_PBLD)) if keep else (x, h_PBLD)
+        )
         launch(_forward, (x, bias, recur, h_PBLD, gates_PBLG, cell_PBLD), h_PBLD, KEEP=keep)
         ctx.save_for_backward(recur, h_PBLD, gates_PBLG, cell_PBLD)
         return h_PBLD
@@ -80,7 +85,12 @@ def _forward(
     b_g = tl.load(bias_ptr + 2 * width, mask=column < width, other=0.0)
     b_o = tl.load(bias_ptr + 3 * width, mask=column < width, other=0.0)
     start = (p * batch + first) * length * width  # 64 bits for one number; within a tile 32 bits do
-    x_ptr, gates_ptr, h_ptr, cell_ptr = x_ptr + 4 * start, gates_ptr + 4 * start, h_ptr + start, cell_ptr + start
+    x_ptr, gates_ptr, h_ptr, cell_ptr = (
+        x_ptr + 4 * start,
+        gates_ptr + 4 * start,
+        h_ptr + start,
+        cell_ptr + start,
+    )
     narrow, wide = row * length * width + column, row * length * 4 * width + column
     c = tl.zeros([R, W], dtype=tl.float32)
     h = tl.zeros([R, W], dtype=dtype)
@@ -125,7 +135,12 @@ def _backward(
     u_g = tl.trans(weights(recur_ptr, p, 2, width, dtype, 4, W))
     u_o = tl.trans(weights(recur_ptr, p, 3, width, dtype, 4, W))
     start = (p * batch + first) * length * width
-    gates_ptr, dx_ptr, cell_ptr, dy_ptr = gates_ptr + 4 * start, dx_ptr + 4 * start, cell_ptr + start, dy_ptr + start
+    gates_ptr, dx_ptr, cell_ptr, dy_ptr = (
+        gates_ptr + 4 * start,
+        dx_ptr + 4 * start,
+        cell_ptr + start,
+        dy_ptr + start,
+    )
     narrow, wide = row * length * width + column, row * length * 4 * width + column
     c = tl.load(cell_ptr + narrow + (length - 1) * width, mask=inside, other=0.0).to(tl.float32)
     dh = tl.zeros([R, W], dtype=tl.float32)
@@ -137,7 +152,9 @@ def _backward(
         f = tl.load(gates_ptr + here + width, mask=inside, other=0.0).to(tl.float32)
         g = tl.load(gates_ptr + here + 2 * width, mask=inside, other=0.0).to(tl.float32)
         o = tl.load(gates_ptr + here + 3 * width, mask=inside, other=0.0).to(tl.float32)
-        before = tl.load(cell_ptr + narrow + (t - 1) * width, mask=inside & (column * 0 + t > 0), other=0.0).to(tl.float32)
+        before = tl.load(
+            cell_ptr + narrow + (t - 1) * width, mask=inside & (column * 0 + t > 0), other=0.0
+        ).to(tl.float32)
         dh += tl.load(dy_ptr + narrow + t * width, mask=inside, other=0.0).to(tl.float32)
         squashed = tanh(c)
         dc += dh * o * (1 - squashed * squashed)

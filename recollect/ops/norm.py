@@ -1,4 +1,5 @@
-"""Normalisation over the last axis with scale and shift per member, alone or together with the residual addition before it.
+"""Normalisation over the last axis with scale and shift per member, alone or together with the
+residual addition before it.
 
 Shapes: P population, D width; `...` is any number of axes in between.
 """
@@ -9,26 +10,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
-NormKind = Literal["layer", "rms"]  # "layer": zero mean and unit variance; "rms": unit root mean square
+NormKind = Literal[
+    "layer", "rms"
+]  # "layer": zero mean and unit variance; "rms": unit root mean square
 
 
-def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> Tensor:
+def norm(
+    x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+) -> Tensor:
     """normalised(x) * weight[p] + bias[p] for x (P, ..., D), in the dtype of x."""
-    if use_kernel(x):
+    if use_triton(x):
         from recollect.ops import norm_triton
 
         return norm_triton.norm(x, weight_PD, bias_PD, eps, kind)
-    normed = F.layer_norm(x, x.shape[-1:], eps=eps) if kind == "layer" else F.rms_norm(x, x.shape[-1:], eps=eps)
+    normed = (
+        F.layer_norm(x, x.shape[-1:], eps=eps)
+        if kind == "layer"
+        else F.rms_norm(x, x.shape[-1:], eps=eps)
+    )
     scale = _per_member(weight_PD, x)
-    scaled = normed * scale if bias_PD is None else torch.addcmul(_per_member(bias_PD, x), normed, scale)
+    scaled = (
+        normed * scale if bias_PD is None else torch.addcmul(_per_member(bias_PD, x), normed, scale)
+    )
     return scaled.to(x.dtype)
 
 
-def keep_norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> tuple[Tensor, Tensor]:
-    """x and norm(x), for a residual path that reads both: a kernel adds up their gradients in the norm's own pass."""
-    if use_kernel(x):
+def keep_norm(
+    x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+) -> tuple[Tensor, Tensor]:
+    """x and norm(x), for a residual path that reads both: a kernel adds up their gradients in the
+    norm's own pass.
+    """
+    if use_triton(x):
         from recollect.ops import norm_triton
 
         return norm_triton.keep_norm(x, weight_PD, bias_PD, eps, kind)
@@ -36,10 +51,18 @@ def keep_norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, 
 
 
 def add_norm(
-    x: Tensor, branch: Tensor, shift_PD: Tensor | None, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+    x: Tensor,
+    branch: Tensor,
+    shift_PD: Tensor | None,
+    weight_PD: Tensor,
+    bias_PD: Tensor | None,
+    eps: float,
+    kind: NormKind,
 ) -> tuple[Tensor, Tensor]:
-    """The two halves of a residual step, s = x + (branch + shift[p]) and norm(s), for x and branch (P, ..., D)."""
-    if use_kernel(x, branch):
+    """The two halves of a residual step, s = x + (branch + shift[p]) and norm(s), for x and branch
+    (P, ..., D).
+    """
+    if use_triton(x, branch):
         from recollect.ops import norm_triton
 
         return norm_triton.add_norm(x, branch, shift_PD, weight_PD, bias_PD, eps, kind)

@@ -1,15 +1,19 @@
-"""Kernels of `norm` and `add_norm`: a row is read once, normalised in registers in float32, and written once.
+"""Kernels of `norm` and `add_norm`: a row is read once, normalised in registers in float32, and
+written once.
 
-With s = x, or x + branch + shift, u = s (rms) or s - mean(s) (layer), r = (mean(u^2) + eps)^(-1/2) and h = u r:
+With s = x, or x + branch + shift, u = s (rms) or s - mean(s) (layer), r = (mean(u^2) + eps)^(-1/2)
+and h = u r:
 
     y = h w + b        dw = sum over rows dy h        db = sum over rows dy
     ds = r (g - h mean(g h) - [layer] mean(g)) + (the gradient of s itself)        g = dy w
     dx = dbranch = ds        dshift = sum over rows ds
 
-Only s is kept for the backward, which computes r and h again: its rows are in registers anyway. x and branch may be float32 or
-bfloat16; weights and their gradients are float32. eps must be positive.
+Only s is kept for the backward, which computes r and h again: its rows are in registers anyway. x
+and branch may be float32 or bfloat16; weights and their gradients are float32. eps must be
+positive.
 
-Shapes: P population, R rows of one member, N blocks of rows, D width; `...` is any number of axes in between.
+Shapes: P population, R rows of one member, N blocks of rows, D width; `...` is any number of axes
+in between.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
@@ -25,32 +29,49 @@ from torch import Tensor
 from recollect.ops.norm import NormKind
 from recollect.ops.rows_triton import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. The backward keeps about seven such
-# tiles in registers (inputs, h, g and the two sums), which still leaves room for four programs on a multiprocessor.
+# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. The
+# backward keeps about seven such tiles in registers (inputs, h, g and the two sums), which still
+# leaves room for four programs on a multiprocessor.
 TILE = 2048
 MOST_ROWS = 128  # of a tile, where rows are very short
 
 
-def norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> Tensor:
+def norm(
+    x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+) -> Tensor:
     return keep_norm(x, weight_PD, bias_PD, eps, kind)[1]
 
 
-def keep_norm(x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind) -> tuple[Tensor, Tensor]:
+def keep_norm(
+    x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+) -> tuple[Tensor, Tensor]:
     return _Norm.apply(x, None, None, weight_PD, bias_PD, eps, kind)
 
 
 def add_norm(
-    x: Tensor, branch: Tensor, shift_PD: Tensor | None, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
+    x: Tensor,
+    branch: Tensor,
+    shift_PD: Tensor | None,
+    weight_PD: Tensor,
+    bias_PD: Tensor | None,
+    eps: float,
+    kind: NormKind,
 ) -> tuple[Tensor, Tensor]:
-    # The kernel reads as many elements of the branch as x has: a branch of another shape is widened, or refused, here.
+    # The kernel reads as many elements of the branch as x has: a branch of another shape is
+    # widened, or refused, here.
     return _Norm.apply(x, branch.expand_as(x), shift_PD, weight_PD, bias_PD, eps, kind)
 
 
 def _tile(width: int) -> dict[str, int]:
     """A whole row in one program, and several where rows are short."""
     columns = triton.next_power_of_2(width)
-    # Beyond 2048 channels more warps share the one row, so that a thread still holds 16 elements of it.
-    return {"ROWS": min(MOST_ROWS, max(1, TILE // columns)), "COLUMNS": columns, "num_warps": min(16, max(4, columns // 512))}
+    # Beyond 2048 channels more warps share the one row, so that a thread still holds 16 elements of
+    # it.
+    return {
+        "ROWS": min(MOST_ROWS, max(1, TILE // columns)),
+        "COLUMNS": columns,
+        "num_warps": min(16, max(4, columns // 512)),
+    }
 
 
 def _strides(x_PRD: Tensor | None) -> tuple[int, int]:
@@ -73,8 +94,11 @@ class _Norm(torch.autograd.Function):
         population, rows, width = x_PRD.shape
         branch_PRD = None if branch is None else as_rows(branch)
         dtype = x.dtype if branch is None else torch.promote_types(x.dtype, branch.dtype)
-        total_PRD = x_PRD if branch is None else torch.empty(x_PRD.shape, device=x.device, dtype=dtype)
-        # Under autocast the next product would cast what it is given: it is written in that dtype here.
+        total_PRD = (
+            x_PRD if branch is None else torch.empty(x_PRD.shape, device=x.device, dtype=dtype)
+        )
+        # Under autocast the next product would cast what it is given: it is written in that dtype
+        # here.
         products = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else dtype
         y_PRD = torch.empty(x_PRD.shape, device=x.device, dtype=products)
         tile = _tile(width)
@@ -97,15 +121,29 @@ class _Norm(torch.autograd.Function):
         if dy is None:
             dx = None if dtotal is None else dtotal.to(x_dtype)
             dbranch = None if dtotal is None or branch_dtype is None else dtotal.to(branch_dtype)
-            dshift = as_rows(dtotal).float().sum(1) if dtotal is not None and ctx.options[-1] else None
+            dshift = (
+                as_rows(dtotal).float().sum(1) if dtotal is not None and ctx.options[-1] else None
+            )
             return dx, dbranch, dshift, None, None, None, None
         ds, rounded, sums = _gradients(ctx, dy, dtotal)
         dbranch = None if branch_dtype is None else ds if rounded is None else rounded
-        return ds.to(x_dtype), dbranch, sums.get("shift"), sums["weight"], sums.get("bias"), None, None
+        return (
+            ds.to(x_dtype),
+            dbranch,
+            sums.get("shift"),
+            sums["weight"],
+            sums.get("bias"),
+            None,
+            None,
+        )
 
 
-def _gradients(ctx: Any, dy: Tensor, dtotal: Tensor | None) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
-    """ds, ds once more in the branch's dtype if that is another one, and dw, db, dshift, as far as there are any."""
+def _gradients(
+    ctx: Any, dy: Tensor, dtotal: Tensor | None
+) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+    """ds, ds once more in the branch's dtype if that is another one, and dw, db, dshift, as far as
+    there are any.
+    """
     total_PRD, weight = ctx.saved_tensors
     branch_dtype = ctx.kinds[1]
     eps, kind, biased, shifted = ctx.options
@@ -119,7 +157,9 @@ def _gradients(ctx: Any, dy: Tensor, dtotal: Tensor | None) -> tuple[Tensor, Ten
     other = branch_dtype is not None and branch_dtype != total_PRD.dtype
     rounded_PRD = torch.empty_like(ds_PRD, dtype=branch_dtype) if other else None
     sums = ["weight", *(["bias"] if biased else []), *(["shift"] if shifted else [])]
-    shares_SPND = torch.empty(len(sums), population, blocks, width, device=dy.device, dtype=torch.float32)
+    shares_SPND = torch.empty(
+        len(sums), population, blocks, width, device=dy.device, dtype=torch.float32
+    )
     shares = dict(zip(sums, shares_SPND, strict=True))
     _backward[(population * blocks,)](
         total_PRD, dy_PRD, dtotal_PRD, weight.contiguous(), ds_PRD, rounded_PRD,
@@ -153,14 +193,19 @@ def _forward(
     column = tl.arange(0, COLUMNS)[None, :]
     valid = column < WIDTH
     inside = (row < rows) & valid
-    s = tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(tl.float32)
+    s = tl.load(x_ptr + member * x_member + row * x_row + column, mask=inside, other=0.0).to(
+        tl.float32
+    )
     written = (member * rows + row) * WIDTH + column
     if branch_ptr is not None:
-        branch = tl.load(branch_ptr + member * branch_member + row * branch_row + column, mask=inside, other=0.0)
+        branch = tl.load(
+            branch_ptr + member * branch_member + row * branch_row + column, mask=inside, other=0.0
+        )
         s += branch.to(tl.float32)
         if shift_ptr is not None:
             s += tl.load(shift_ptr + member * WIDTH + column, mask=valid, other=0.0)
-        # What is normalised is the sum as it is written, so that the backward normalises the same numbers.
+        # What is normalised is the sum as it is written, so that the backward normalises the same
+        # numbers.
         total = s.to(total_ptr.dtype.element_ty)
         tl.store(total_ptr + written, total, mask=inside)
         s = total.to(tl.float32)
@@ -177,7 +222,9 @@ def _backward(
     rows, block, total_member, total_row, dy_member, dy_row, dtotal_member, dtotal_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows and sums dw, db and dshift over it, element by element."""
+    """One program walks through a block of a member's rows and sums dw, db and dshift over it,
+    element by element.
+    """
     blocks = tl.cdiv(rows, block)
     share = tl.program_id(0).to(tl.int64)
     member = share // blocks
@@ -191,8 +238,12 @@ def _backward(
     for start in range(first, min(first + block, rows), ROWS):
         row = (start + tl.arange(0, ROWS)).to(tl.int64)[:, None]
         inside = (row < rows) & valid
-        s = tl.load(total_ptr + member * total_member + row * total_row + column, mask=inside, other=0.0).to(tl.float32)
-        dy = tl.load(dy_ptr + member * dy_member + row * dy_row + column, mask=inside, other=0.0).to(tl.float32)
+        s = tl.load(
+            total_ptr + member * total_member + row * total_row + column, mask=inside, other=0.0
+        ).to(tl.float32)
+        dy = tl.load(
+            dy_ptr + member * dy_member + row * dy_row + column, mask=inside, other=0.0
+        ).to(tl.float32)
         h, r = _normalised(s, valid, eps, WIDTH, CENTRED)
         dweight += dy * h
         if dbias_ptr is not None:
@@ -203,7 +254,11 @@ def _backward(
             ds -= (tl.sum(g, axis=1) / WIDTH)[:, None]
         ds *= r[:, None]
         if dtotal_ptr is not None:
-            dtotal = tl.load(dtotal_ptr + member * dtotal_member + row * dtotal_row + column, mask=inside, other=0.0)
+            dtotal = tl.load(
+                dtotal_ptr + member * dtotal_member + row * dtotal_row + column,
+                mask=inside,
+                other=0.0,
+            )
             ds += dtotal.to(tl.float32)
         if dshift_ptr is not None:
             dshift += tl.where(inside, ds, 0.0)

@@ -2,21 +2,29 @@
 
     out = (norm(h / divisor) * scale + skip * c) * SiLU(z)
 
-norm is a layer norm over a head, without shift. Shapes: P population, H heads, D channels of a head, E = H D channels; `...` is
-any number of axes in between.
+norm is a layer norm over a head, without shift. Shapes: P population, H heads, D channels of a
+head, E = H D channels; `...` is any number of axes in between.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 from recollect.ops.silu_gate import silu_gate
 
 
-def read_out(h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor, scale_PE: Tensor, skip_PE: Tensor, eps: float) -> Tensor:
+def read_out(
+    h: Tensor,
+    divisor: Tensor | None,
+    c: Tensor,
+    z: Tensor,
+    scale_PE: Tensor,
+    skip_PE: Tensor,
+    eps: float,
+) -> Tensor:
     """(P, ..., E) from h (P, ..., H, D), a divisor (P, ..., H), and c and z (P, ..., E)."""
-    if use_kernel(h, c, z):
+    if use_triton(h, c, z):
         from recollect.ops import read_out_triton
 
         return read_out_triton.read_out(h, divisor, c, z, scale_PE, skip_PE, eps)

@@ -1,17 +1,20 @@
-"""Kernels of `read_out`: everything between the scores and the last projection in one pass over memory each way.
+"""Kernels of `read_out`: everything between the scores and the last projection in one pass over
+memory each way.
 
-With a = h / divisor, u = a - mean(a), r = (mean(u^2) + eps)^(-1/2), n = u r, y = n scale + skip c, s = SiLU(z) and the gradient
-dout of out = y s:
+With a = h / divisor, u = a - mean(a), r = (mean(u^2) + eps)^(-1/2), n = u r, y = n scale + skip c,
+s = SiLU(z) and the gradient dout of out = y s:
 
     dy = dout s      dz = dout y SiLU'(z)      dc = dy skip      dskip = sum over rows dy c      dscale = sum over rows dy n
     g = dy scale     da = r (g - n mean(g n) - mean(g))          dh = da / divisor
     ddivisor = -sum(da a) / divisor = -sum(g n) eps r^2 / divisor
 
-A norm does not see by what its input was divided, but for eps: the first sum is what the rounding of its terms leaves of it.
-Only the inputs are kept for the backward. h, c and z may be float32 or bfloat16, the output is as c; scale, skip, the divisor
-and their gradients are float32. eps must be positive.
+A norm does not see by what its input was divided, but for eps: the first sum is what the rounding
+of its terms leaves of it. Only the inputs are kept for the backward. h, c and z may be float32 or
+bfloat16, the output is as c; scale, skip, the divisor and their gradients are float32. eps must be
+positive.
 
-Shapes: P population, M rows of one member, N blocks of rows, H heads, D channels of a head, E = H D channels.
+Shapes: P population, M rows of one member, N blocks of rows, H heads, D channels of a head, E = H D
+channels.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -26,19 +29,29 @@ from torch import Tensor
 
 from recollect.ops.rows_triton import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread. The backward has about eight such tiles in registers.
+# Elements that four warps hold of each tensor: 16 per thread. The backward has about eight such
+# tiles in registers.
 TILE = 2048
 MOST_ROWS = 64  # of a tile, where heads are narrow
 
 
-def read_out(h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor, scale: Tensor, skip: Tensor, eps: float) -> Tensor:
+def read_out(
+    h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor, scale: Tensor, skip: Tensor, eps: float
+) -> Tensor:
     return _ReadOut.apply(h, divisor, c, z, scale, skip, eps)
 
 
 class _ReadOut(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor, scale: Tensor, skip: Tensor, eps: float
+        ctx: Any,
+        h: Tensor,
+        divisor: Tensor | None,
+        c: Tensor,
+        z: Tensor,
+        scale: Tensor,
+        skip: Tensor,
+        eps: float,
     ) -> Tensor:
         heads, width = h.shape[-2:]
         h_PME, c_PME, z_PME = as_rows(h.flatten(-2)), as_rows(c), as_rows(z)
@@ -64,9 +77,13 @@ class _ReadOut(torch.autograd.Function):
         tile = _tile(width)
         block = rows_per_block(rows, tile["ROWS"])
         blocks = triton.cdiv(rows, block)
-        dh, dc, dz = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (h_PME, c_PME, z_PME))
+        dh, dc, dz = (
+            torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (h_PME, c_PME, z_PME)
+        )
         ddivisor = None if divisor_PMH is None else torch.empty_like(divisor_PMH)
-        shares_2PNE = torch.empty(2, population, blocks, channels, dtype=torch.float32, device=h_PME.device)
+        shares_2PNE = torch.empty(
+            2, population, blocks, channels, dtype=torch.float32, device=h_PME.device
+        )
         _backward[(population * blocks * heads,)](
             h_PME, divisor_PMH, c_PME, z_PME, scale, skip, dout_PME, dh, ddivisor, dc, dz, *shares_2PNE,
             rows, block, heads, *_strides(h_PME, c_PME, z_PME, dout_PME), ctx.eps, WIDTH=width, **tile,
@@ -76,9 +93,15 @@ class _ReadOut(torch.autograd.Function):
 
 
 def _tile(width: int) -> dict[str, int]:
-    """A whole head in one program, and several rows where heads are narrow; wide ones have more warps."""
+    """A whole head in one program, and several rows where heads are narrow; wide ones have more
+    warps.
+    """
     columns = triton.next_power_of_2(width)
-    return {"ROWS": min(MOST_ROWS, max(1, TILE // columns)), "COLUMNS": columns, "num_warps": min(16, max(4, columns // 512))}
+    return {
+        "ROWS": min(MOST_ROWS, max(1, TILE // columns)),
+        "COLUMNS": columns,
+        "num_warps": min(16, max(4, columns // 512)),
+    }
 
 
 def _strides(*tensors: Tensor) -> list[int]:
@@ -87,7 +110,9 @@ def _strides(*tensors: Tensor) -> list[int]:
 
 @triton.jit
 def _load(pointer, member_stride, row_stride, member, row, channel, inside):
-    return tl.load(pointer + member * member_stride + row * row_stride + channel, mask=inside, other=0.0).to(tl.float32)
+    return tl.load(
+        pointer + member * member_stride + row * row_stride + channel, mask=inside, other=0.0
+    ).to(tl.float32)
 
 
 @triton.jit
@@ -119,7 +144,11 @@ def _forward(
     c = _load(c_ptr, c_member, c_row, member, row, channel, inside)
     z = _load(z_ptr, z_member, z_row, member, row, channel, inside)
     out = (n * scale + skip * c) * z * tl.sigmoid(z)
-    tl.store(out_ptr + (member * rows + row) * heads * WIDTH + channel, out.to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(
+        out_ptr + (member * rows + row) * heads * WIDTH + channel,
+        out.to(out_ptr.dtype.element_ty),
+        mask=inside,
+    )
 
 
 @triton.jit
@@ -128,7 +157,9 @@ def _backward(
     dscale_ptr, dskip_ptr, rows, block, heads, h_member, h_row, c_member, c_row, z_member, z_row, dout_member, dout_row, eps,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows, at one head, and sums dscale and dskip over it."""
+    """One program walks through a block of a member's rows, at one head, and sums dscale and dskip
+    over it.
+    """
     blocks = tl.cdiv(rows, block)
     head, share = tl.program_id(0) % heads, (tl.program_id(0) // heads).to(tl.int64)
     member, first = share // blocks, (tl.program_id(0) // heads % blocks) * block
@@ -164,7 +195,11 @@ def _backward(
         da = (g - n * (along / WIDTH)[:, None] - (tl.sum(g, axis=1) / WIDTH)[:, None]) * r[:, None]
         tl.store(dh_ptr + written, (da / divisor).to(dh_ptr.dtype.element_ty), mask=inside)
         if ddivisor_ptr is not None:
-            tl.store(ddivisor_ptr + divisor_at, -(along * r * r)[:, None] * eps / divisor, mask=row < rows)
+            tl.store(
+                ddivisor_ptr + divisor_at,
+                -(along * r * r)[:, None] * eps / divisor,
+                mask=row < rows,
+            )
     shares = (share * heads + head) * WIDTH + tl.arange(0, COLUMNS)
     real = tl.arange(0, COLUMNS) < WIDTH
     tl.store(dscale_ptr + shares, tl.sum(dscale, axis=0), mask=real)

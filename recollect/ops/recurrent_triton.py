@@ -1,4 +1,5 @@
-"""What the kernels of LSTM and GRU share: one program walks through time with some rows of a member and its recurrent weights.
+"""What the kernels of LSTM and GRU share: one program walks through time with some rows of a member
+and its recurrent weights.
 
 Shapes: P population, B batch, L length, D width; in a kernel R rows, W channels.
 """
@@ -13,10 +14,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.kernels import product_precision
+from recollect.ops.dispatch import product_precision
 
 ROWS = 64  # what a Hopper product is made of
-LARGEST = 128 * 1024  # bytes of weights on chip, of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32
+LARGEST = (
+    128 * 1024
+)  # bytes of weights on chip, of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32
 
 
 def weights_fit(gates: int, width: int, dtype: torch.dtype) -> bool:
@@ -26,7 +29,8 @@ def weights_fit(gates: int, width: int, dtype: torch.dtype) -> bool:
 def launch(kernel: Any, tensors: tuple[Tensor, ...], h_PBLD: Tensor, **constants: Any) -> None:
     population, batch, length, width = h_PBLD.shape
     rows, padded = min(ROWS, max(16, triton.next_power_of_2(batch))), _channels(width)
-    # Few enough registers for two programs on a multiprocessor, so that one can multiply while the other waits for memory.
+    # Few enough registers for two programs on a multiprocessor, so that one can multiply while the
+    # other waits for memory.
     halved = {"maxnreg": 128} if padded <= 64 and h_PBLD.dtype == torch.bfloat16 else {}
     kernel[(population * triton.cdiv(batch, rows),)](
         *tensors,

@@ -1,8 +1,10 @@
-"""What kernels share that treat the rows of x (P, R, D) alone but sum a parameter's gradient over them.
+"""What kernels share that treat the rows of x (P, R, D) alone but sum a parameter's gradient over
+them.
 
-The rows of a member are cut into blocks; one program walks through a block and writes its share of the sum, and a second
-kernel adds the shares up. How the rows are cut depends on one member alone, and the shares are added in a fixed order, so the
-bits of a gradient depend neither on the company nor on which program ends first.
+The rows of a member are cut into blocks; one program walks through a block and writes its share of
+the sum, and a second kernel adds the shares up. How the rows are cut depends on one member alone,
+and the shares are added in a fixed order, so the bits of a gradient depend neither on the company
+nor on which program ends first.
 
 Shapes: P population, R rows of one member, N blocks, D width, G sums.
 """
@@ -17,11 +19,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Enough blocks for about four programs on each of the H200's 132 multiprocessors when there is one member only.
+# Enough blocks for about four programs on each of the H200's 132 multiprocessors when there is one
+# member only.
 MOST_BLOCKS = 512
-# A share costs as much traffic as two rows (written, read); over 32 rows or more that is a few per cent at most.
+# A share costs as much traffic as two rows (written, read); over 32 rows or more that is a few per
+# cent at most.
 LEAST_ROWS = 32
-# The adding kernel: 32 floats are one cache line of 128 bytes; 128 shares of them are 32 floats for each of 128 threads.
+# The adding kernel: 32 floats are one cache line of 128 bytes; 128 shares of them are 32 floats for
+# each of 128 threads.
 SHARES, COLUMNS = 128, 32
 
 
@@ -42,7 +47,9 @@ def sum_blocks(shares_GND: Tensor) -> Tensor:
     groups, shares, width = shares_GND.shape
     sums_GD = torch.empty(groups, width, device=shares_GND.device, dtype=torch.float32)
     grid = (groups * triton.cdiv(width, COLUMNS),)
-    _sum_blocks[grid](shares_GND, sums_GD, shares, width, SHARES=SHARES, COLUMNS=COLUMNS, num_warps=4)
+    _sum_blocks[grid](
+        shares_GND, sums_GD, shares, width, SHARES=SHARES, COLUMNS=COLUMNS, num_warps=4
+    )
     return sums_GD
 
 
@@ -56,5 +63,7 @@ def _sum_blocks(shares_ptr, sums_ptr, shares, width, SHARES: tl.constexpr, COLUM
     for start in range(0, shares, SHARES):
         share = start + tl.arange(0, SHARES)
         inside = (share < shares)[:, None] & (column < width)[None, :]
-        total += tl.load(shares_ptr + share[:, None] * width + column[None, :], mask=inside, other=0.0)
+        total += tl.load(
+            shares_ptr + share[:, None] * width + column[None, :], mask=inside, other=0.0
+        )
     tl.store(sums_ptr + group * width + column, tl.sum(total, axis=0), mask=column < width)

@@ -1,9 +1,10 @@
-"""Sums over all segments of a sequence: the logarithm of what a decay leaves of position j at position i.
+"""Sums over all segments of a sequence: the logarithm of what a decay leaves of position j at
+position i.
 
     s[i, j] = x_{j+1} + ... + x_i for j <= i,        -inf above the diagonal
 
-so that exp(s) is the causal matrix of decays, with no infinity on the way (masked before the exponential) and gradients
-without NaN.
+so that exp(s) is the causal matrix of decays, with no infinity on the way (masked before the
+exponential) and gradients without NaN.
 """
 
 import math
@@ -15,8 +16,9 @@ from torch import Tensor
 def segment_sums(x: Tensor) -> Tensor:
     """(..., L) -> (..., L, L), rows i and columns j.
 
-    Differences of running sums lose the digits of short segments late in a long sequence: in float32, a decay of e^-1 per
-    step is wrong by 1e-5 after 200 steps. In float64 they do not, which is cheaper than a running sum per column.
+    Differences of running sums lose the digits of short segments late in a long sequence: in
+    float32, a decay of e^-1 per step is wrong by 1e-5 after 200 steps. In float64 they do not,
+    which is cheaper than a running sum per column.
     """
     running = x.double().cumsum(-1)
     sums = (running[..., :, None] - running[..., None, :]).to(x.dtype)

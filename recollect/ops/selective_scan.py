@@ -1,12 +1,14 @@
-"""The selective scan of S6 (Gu and Dao 2023, with the Euler input of the official code), plain PyTorch, sequential in time.
+"""The selective scan of S6 (Gu and Dao 2023, with the Euler input of the official code), plain
+PyTorch, sequential in time.
 
     h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t
 
 Shapes: P population, B batch, L length, E channels, N state, T steps of one chunk, K chunks.
 
-The backward is written out: g_t = dy_t C_t + a_{t+1} g_{t+1} is the gradient of the state, everything else follows from it.
-Autograd over a Python loop would copy a full-length tensor at every step. Only the states at chunk borders are kept; those
-inside a chunk are computed again, so memory is L/T + T states instead of L. A CPU takes a few rows at a time.
+The backward is written out: g_t = dy_t C_t + a_{t+1} g_{t+1} is the gradient of the state,
+everything else follows from it. Autograd over a Python loop would copy a full-length tensor at
+every step. Only the states at chunk borders are kept; those inside a chunk are computed again, so
+memory is L/T + T states instead of L. A CPU takes a few rows at a time.
 """
 
 from typing import Any
@@ -14,17 +16,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
 CHUNK = 16  # about sqrt(L) at the lengths of the study, which makes L/T + T smallest
-# Floats of one chunk and member that stay in a cache: 5x faster than the whole batch at width 64, length 64 (docs/log.md).
-# It must not depend on P, else the order of the sums over rows, and so the bits of dA, would depend on the company.
+# Floats of one chunk and member that stay in a cache: 5x faster than the whole batch at width 64,
+# length 64 (docs/decisions/selective-scan-on-a-cpu.md). It must not depend on P, else the order of the sums over rows, and so the
+# bits of dA, would depend on the company.
 CACHE_FLOATS = 2**18
 
 
-def selective_scan(u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor) -> Tensor:
-    """y_PBLE of the recurrence above, differentiable in all five arguments. `a` must be negative for a stable memory."""
-    if use_kernel(u_PBLE):
+def selective_scan(
+    u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor
+) -> Tensor:
+    """y_PBLE of the recurrence above, differentiable in all five arguments.
+
+    `a` must be negative for a stable memory.
+    """
+    if use_triton(u_PBLE):
         from recollect.ops import selective_scan_triton
 
         return selective_scan_triton.selective_scan(u_PBLE, delta_PBLE, a_PEN, b_PBLN, c_PBLN)
@@ -39,7 +47,15 @@ class _Scan(torch.autograd.Function):
         y_PBLE = torch.empty_like(u)
         borders_KPBEN = u.new_empty(-(-length // CHUNK), population, batch, channels, a.shape[-1])
         for rows in _row_blocks(u, a):
-            _forward_rows(u[:, rows], delta[:, rows], a, b[:, rows], c[:, rows], y_PBLE[:, rows], borders_KPBEN[:, :, rows])
+            _forward_rows(
+                u[:, rows],
+                delta[:, rows],
+                a,
+                b[:, rows],
+                c[:, rows],
+                y_PBLE[:, rows],
+                borders_KPBEN[:, :, rows],
+            )
         ctx.save_for_backward(u, delta, a, b, c, borders_KPBEN)
         return y_PBLE
 
@@ -57,11 +73,15 @@ class _Scan(torch.autograd.Function):
 
 def _row_blocks(u_PBLE: Tensor, a_PEN: Tensor) -> list[slice]:
     batch = u_PBLE.shape[1]
-    size = max(1, CACHE_FLOATS // (CHUNK * a_PEN[0].numel())) if u_PBLE.device.type == "cpu" else batch
+    size = (
+        max(1, CACHE_FLOATS // (CHUNK * a_PEN[0].numel())) if u_PBLE.device.type == "cpu" else batch
+    )
     return [slice(start, start + size) for start in range(0, batch, size)]
 
 
-def _decays_and_inputs(u_PBTE: Tensor, delta_PBTE: Tensor, a_PEN: Tensor, b_PBTN: Tensor) -> tuple[Tensor, Tensor]:
+def _decays_and_inputs(
+    u_PBTE: Tensor, delta_PBTE: Tensor, a_PEN: Tensor, b_PBTN: Tensor
+) -> tuple[Tensor, Tensor]:
     decay_PBTEN = (delta_PBTE[..., None] * a_PEN[:, None, None]).exp_()
     input_PBTEN = (delta_PBTE * u_PBTE)[..., None] * b_PBTN[..., None, :]
     return decay_PBTEN, input_PBTEN
@@ -74,7 +94,15 @@ def _states(h_PBEN: Tensor, decay_PBTEN: Tensor, input_PBTEN: Tensor) -> Tensor:
     return input_PBTEN
 
 
-def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor, y_PBLE: Tensor, borders_KPBEN: Tensor) -> None:
+def _forward_rows(
+    u: Tensor,
+    delta: Tensor,
+    a_PEN: Tensor,
+    b: Tensor,
+    c: Tensor,
+    y_PBLE: Tensor,
+    borders_KPBEN: Tensor,
+) -> None:
     h_PBEN = torch.zeros_like(borders_KPBEN[0])
     for k, border_PBEN in enumerate(borders_KPBEN):
         part = slice(k * CHUNK, (k + 1) * CHUNK)
@@ -85,7 +113,9 @@ def _forward_rows(u: Tensor, delta: Tensor, a_PEN: Tensor, b: Tensor, c: Tensor,
         h_PBEN = states_PBTEN[:, :, -1]
 
 
-def _backward_rows(rows: tuple[Tensor, ...], a_PEN: Tensor, borders_KPBEN: Tensor, outputs: tuple[Tensor, ...]) -> Tensor:
+def _backward_rows(
+    rows: tuple[Tensor, ...], a_PEN: Tensor, borders_KPBEN: Tensor, outputs: tuple[Tensor, ...]
+) -> Tensor:
     """From dy, u, delta, b, c of some rows fill their du, ddelta, db, dc; return their share of dA."""
     du, ddelta, db, dc = outputs
     da_PEN = torch.zeros_like(a_PEN)

@@ -1,10 +1,11 @@
-"""Depthwise convolution over time with a few taps, per member: y_t = bias + sum_k weight_k x_{t+ahead-(K-1)+k}.
+"""Depthwise convolution over time with a few taps, per member: y_t = bias + sum_k weight_k
+x_{t+ahead-(K-1)+k}.
 
-Shapes: P population, B batch, L length, D channels, K taps. With ahead = 0 the last tap sees the present, none the future.
-SiLU may follow: its own operation here, part of the kernel on a GPU.
+Shapes: P population, B batch, L length, D channels, K taps. With ahead = 0 the last tap sees the
+present, none the future. SiLU may follow: its own operation here, part of the kernel on a GPU.
 
-A handful of multiply-adds on shifted views, in place. Left to autograd, each tap would cost a full-length tensor of zeros and
-three products in the backward pass.
+A handful of multiply-adds on shifted views, in place. Left to autograd, each tap would cost a
+full-length tensor of zeros and three products in the backward pass.
 """
 
 from typing import Any, Literal
@@ -13,16 +14,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.kernels import use_kernel
+from recollect.ops.dispatch import use_triton
 
 Activation = Literal["silu"]
 
 
 def short_conv(
-    x_PBLD: Tensor, weight_PKD: Tensor, bias_PD: Tensor | None, ahead: int = 0, activation: Activation | None = None
+    x_PBLD: Tensor,
+    weight_PKD: Tensor,
+    bias_PD: Tensor | None,
+    ahead: int = 0,
+    activation: Activation | None = None,
 ) -> Tensor:
     """Differentiable in all tensors."""
-    if use_kernel(x_PBLD) and 0 <= ahead < weight_PKD.shape[1]:
+    if use_triton(x_PBLD) and 0 <= ahead < weight_PKD.shape[1]:
         from recollect.ops import short_conv_triton
 
         return short_conv_triton.short_conv(x_PBLD, weight_PKD, bias_PD, ahead, activation)
@@ -35,7 +40,9 @@ class _ShortConv(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ahead: int) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.ahead, ctx.has_bias = ahead, bias is not None
-        y_PBLD = torch.zeros_like(x) if bias is None else bias[:, None, None].expand_as(x).contiguous()
+        y_PBLD = (
+            torch.zeros_like(x) if bias is None else bias[:, None, None].expand_as(x).contiguous()
+        )
         for k, outputs, inputs in _taps(weight, x, ahead):
             y_PBLD[:, :, outputs].addcmul_(x[:, :, inputs], weight[:, k, None, None])
         return y_PBLD
@@ -52,11 +59,17 @@ class _ShortConv(torch.autograd.Function):
 
 
 def _taps(weight_PKD: Tensor, x_PBLD: Tensor, ahead: int) -> list[tuple[int, slice, slice]]:
-    """For each tap that reaches into the sequence: its number, the outputs it adds to, the inputs it reads."""
+    """For each tap that reaches into the sequence: its number, the outputs it adds to, the inputs
+    it reads.
+    """
     taps, length = weight_PKD.shape[1], x_PBLD.shape[2]
     delays = [(k, taps - 1 - k - ahead) for k in range(taps)]
     return [
-        (k, slice(max(0, delay), length + min(0, delay)), slice(max(0, -delay), length - max(0, delay)))
+        (
+            k,
+            slice(max(0, delay), length + min(0, delay)),
+            slice(max(0, -delay), length - max(0, delay)),
+        )
         for k, delay in delays
         if abs(delay) < length
     ]

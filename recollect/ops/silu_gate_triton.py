@@ -1,4 +1,5 @@
-"""y SiLU(z) as a kernel, forward and backward: z may be part of a larger tensor, and nothing but y and z is kept.
+"""y SiLU(z) as a kernel, forward and backward: z may be part of a larger tensor, and nothing but y
+and z is kept.
 
 Shapes: M rows, E channels; `...` is any number of axes.
 """
@@ -22,7 +23,9 @@ def silu_gate(y: Tensor, gate: Tensor) -> Tensor:
 
 
 class _Gate(torch.autograd.Function):
-    """y SiLU(z), with sigma = sigmoid(z): dy = dout z sigma and dz = dout y (sigma + z sigma (1 - sigma))."""
+    """y SiLU(z), with sigma = sigmoid(z): dy = dout z sigma and dz = dout y (sigma + z sigma (1 -
+    sigma)).
+    """
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, gate: Tensor) -> Tensor:
@@ -54,7 +57,9 @@ def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
 
 @triton.jit
 def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where a program's elements are in a plain tensor, where in the gate, and which of them there are."""
+    """Where a program's elements are in a plain tensor, where in the gate, and which of them there
+    are.
+    """
     blocks = tl.cdiv(channels, COLUMNS)
     row_R1 = ((tl.program_id(0) // blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
     column_1C = ((tl.program_id(0) % blocks) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
@@ -63,7 +68,9 @@ def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.cons
 
 
 @triton.jit
-def _gate_kernel(y_ptr, gate_ptr, out_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _gate_kernel(
+    y_ptr, gate_ptr, out_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
     gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
     y = tl.load(y_ptr + at, mask=mask, other=0.0).to(tl.float32)
@@ -72,7 +79,16 @@ def _gate_kernel(y_ptr, gate_ptr, out_ptr, rows, channels, gate_stride, ROWS: tl
 
 @triton.jit
 def _gate_backward_kernel(
-    dout_ptr, y_ptr, gate_ptr, dy_ptr, dgate_ptr, rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    dout_ptr,
+    y_ptr,
+    gate_ptr,
+    dy_ptr,
+    dgate_ptr,
+    rows,
+    channels,
+    gate_stride,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     at, gate_at, mask = _gate_tile(rows, channels, gate_stride, ROWS, COLUMNS)
     gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)

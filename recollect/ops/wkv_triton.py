@@ -1,7 +1,9 @@
-"""Kernels of `wkv`: one thread follows a channel of a sequence through time, forwards and then backwards.
+"""Kernels of `wkv`: one thread follows a channel of a sequence through time, forwards and then
+backwards.
 
-Forwards as in wkv.py, with the mean m and the log weight a of the past in registers; both are written down for the backward,
-where shares of the present and the past in y_t and in m_{t+1} follow from them:
+Forwards as in wkv.py, with the mean m and the log weight a of the past in registers; both are
+written down for the backward, where shares of the present and the past in y_t and in m_{t+1} follow
+from them:
 
     p = s(k_t + u - a_t), q = 1 - p          j = s(k_t - w - a_t), r = 1 - j          surprise = v_t - m_t
     dp = dy_t surprise p q                   dj = dm surprise j r
@@ -9,7 +11,8 @@ where shares of the present and the past in y_t and in m_{t+1} follow from them:
     dw += r da - dj                          du += dp
     dm <- q dy_t + r dm                      da <- r da - dp - dj
 
-dm and da are what reaches m_{t+1} and a_{t+1} from later on. k, v, y are float32 or bfloat16, all else float32.
+dm and da are what reaches m_{t+1} and a_{t+1} from later on. k, v, y are float32 or bfloat16, all
+else float32.
 
 Shapes: P population, B batch, L length, D channels.
 """
@@ -26,8 +29,9 @@ from torch import Tensor
 
 from recollect.ops.rows_triton import sum_blocks
 
-# Two channels for each thread of two warps: a wider tile would leave a small population too few programs, a narrower one has
-# too few bytes under way when 32 programs, all that a multiprocessor takes, wait for memory.
+# Two channels for each thread of two warps: a wider tile would leave a small population too few
+# programs, a narrower one has too few bytes under way when 32 programs, all that a multiprocessor
+# takes, wait for memory.
 TILE, WARPS = 128, 2
 
 
@@ -42,7 +46,10 @@ class _WKV(torch.autograd.Function):
         k, v = _dense_channels(k), _dense_channels(v)
         w, u = w.contiguous(), u.contiguous()
         y_PBLD = torch.empty(k.shape, device=k.device, dtype=k.dtype)
-        log_PBLD, mean_PBLD = (torch.empty(k.shape if keep else 0, device=k.device, dtype=torch.float32) for _ in range(2))
+        log_PBLD, mean_PBLD = (
+            torch.empty(k.shape if keep else 0, device=k.device, dtype=torch.float32)
+            for _ in range(2)
+        )
         tile = _tile(k)
         _forward[_grid(k, tile)](
             k, v, w, u, y_PBLD, log_PBLD, mean_PBLD,
@@ -57,7 +64,10 @@ class _WKV(torch.autograd.Function):
         dy = _dense_channels(grads[0])
         dk_PBLD, dv_PBLD = (torch.empty(k.shape, device=k.device, dtype=k.dtype) for _ in range(2))
         population, batch, _, channels = k.shape
-        dw_PBD, du_PBD = (torch.empty(population, batch, channels, device=k.device, dtype=torch.float32) for _ in range(2))
+        dw_PBD, du_PBD = (
+            torch.empty(population, batch, channels, device=k.device, dtype=torch.float32)
+            for _ in range(2)
+        )
         tile = _tile(k)
         _backward[_grid(k, tile)](
             k, v, w, u, log_PBLD, mean_PBLD, dy, dk_PBLD, dv_PBLD, dw_PBD, du_PBD,
@@ -97,7 +107,11 @@ def _shares(x):
     small = tl.exp(-tl.abs(x))
     large_share = 1 / (1 + small)
     small_share = small * large_share
-    return tl.where(x >= 0, large_share, small_share), tl.where(x >= 0, small_share, large_share), tl.log(1 + small)
+    return (
+        tl.where(x >= 0, large_share, small_share),
+        tl.where(x >= 0, small_share, large_share),
+        tl.log(1 + small),
+    )
 
 
 @triton.jit
@@ -159,8 +173,14 @@ def _backward(
         surprise = v - mean
         dpresent = dy * surprise * present * absent
         djoining = dmean * surprise * joining * staying
-        tl.store(dv_ptr + out, (dy * present + dmean * joining).to(dv_ptr.dtype.element_ty), mask=inside)
-        tl.store(dk_ptr + out, (dpresent + djoining + dlog * joining).to(dk_ptr.dtype.element_ty), mask=inside)
+        tl.store(
+            dv_ptr + out, (dy * present + dmean * joining).to(dv_ptr.dtype.element_ty), mask=inside
+        )
+        tl.store(
+            dk_ptr + out,
+            (dpresent + djoining + dlog * joining).to(dk_ptr.dtype.element_ty),
+            mask=inside,
+        )
         dw += dlog * staying - djoining
         du += dpresent
         dmean = dy * absent + dmean * staying

@@ -1,6 +1,8 @@
-"""What all parts of a specification share: frozen, closed, strictly typed, and refusing in plain words.
+"""What all parts of a specification share: frozen, closed, strictly typed, and refusing in plain
+words.
 
-A specification is data. It is read from TOML, never executes anything, and two spellings of the same content are equal.
+A specification is data. It is read from TOML, never executes anything, and two spellings of the
+same content are equal.
 """
 
 import difflib
@@ -15,29 +17,39 @@ from recollect.errors import SpecError
 
 
 class PerMember:
-    """Marks a field that may differ between the members of one population: it changes no tensor's shape."""
+    """Marks a field that may differ between the members of one population: it changes no tensor's
+    shape.
+    """
 
 
-# TOML has lists, a frozen model wants tuples; every other type is taken strictly (no "64" for 64, no true for 1).
+# TOML has lists, a frozen model wants tuples; every other type is taken strictly (no "64" for 64,
+# no true for 1).
 Numbers = Annotated[tuple[int, ...], Field(strict=False)]
 
 
 class Spec(BaseModel):
     """Base of every specification model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _plain_zero(cls, raw: Any) -> Any:
         """-0.0 and 0.0 are the same number and must not be two identities."""
         if isinstance(raw, dict):
-            return {key: 0.0 if isinstance(value, float) and value == 0 else value for key, value in raw.items()}
+            return {
+                key: 0.0 if isinstance(value, float) and value == 0 else value
+                for key, value in raw.items()
+            }
         return raw
 
     @classmethod
     def parse(cls, raw: Any, at: str = "") -> Self:
-        """`raw` as a specification, or a SpecError of at most three lines; `at` is the path it stands at, e.g. "train"."""
+        """`raw` as a specification, or a SpecError of at most three lines; `at` is the path it
+        stands at, e.g. "train".
+        """
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
@@ -45,11 +57,14 @@ class Spec(BaseModel):
 
 
 class NestedError(ValueError):
-    """Problems of a part that was validated on its own; each line starts with the path inside that part."""
+    """Problems of a part that was validated on its own; each line starts with the path inside that
+    part.
+    """
 
 
 def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Callable[[Any], Any]:
-    """A validator that picks the model class by the part's `name`; a bare name stands for that class with its defaults.
+    """A validator that picks the model class by the part's `name`; a bare name stands for that
+    class with its defaults.
 
     The registry may grow after import (plugins), which is why this is no closed union of types.
     """
@@ -59,10 +74,16 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
             return raw
         table = {"name": raw} if isinstance(raw, str) else raw
         if not isinstance(table, dict):
-            raise ValueError(f"{shorten(raw)} must be the name of a {what} or a table with a name; see `recollect {what}s`")
+            raise ValueError(
+                f"{shorten(raw)} must be the name of a {what} or a table with "
+                "a name; "
+                f"see `recollect {what}s`"
+            )
         name = table.get("name")
         if not isinstance(name, str) or name not in registry:
-            raise ValueError(f"{shorten(name)} is no {what} here; {suggest(str(name), registry, hint)}")
+            raise ValueError(
+                f"{shorten(name)} is no {what} here; {suggest(str(name), registry, hint)}"
+            )
         try:
             return registry[name].model_validate(table)
         except ValidationError as error:
@@ -90,7 +111,9 @@ def shorten(value: Any, limit: int = 60) -> str:
 
 
 def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
-    """`did you mean X?` when something is near, else the list of what there is and a hint at what more there could be."""
+    """`did you mean X?` when something is near, else the list of what there is and a hint at what
+    more there could be.
+    """
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"
@@ -136,7 +159,9 @@ def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
 def _model_at(model: type[BaseModel], location: list[str]) -> type[BaseModel] | None:
     for part in location:
         field = model.model_fields.get(part)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+        if field is None or not (
+            isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+        ):
             return None
         model = field.annotation
     return model
@@ -151,7 +176,9 @@ def _remedy(name: str, field: FieldInfo | None) -> str:
     """What to write instead: the field's own example, else its default, else its meaning."""
     if field is None:
         return "see `recollect tasks` and `recollect mixers` for what can be written"
-    example = field.examples[0] if field.examples else None if field.is_required() else field.default
+    example = (
+        field.examples[0] if field.examples else None if field.is_required() else field.default
+    )
     meaning = f" ({field.description})" if field.description else ""
     if example is None:
         return f"give {name}{meaning}"

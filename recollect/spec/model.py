@@ -4,27 +4,42 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from recollect.mixers.choice import AnyMixer, choose_mixer
+from recollect.mixers.options import Block, MixerSpec, Norm, Positions
 from recollect.spec.base import Spec
-from recollect.spec.mixers import AnyMixer, Block, MixerSpec, Norm, Positions, choose_mixer
 
 
 class ModelSpec(Spec):
-    """Block, norm and positions default to what the mixer's own paper uses, and are recorded as what they resolved to."""
+    """Block, norm and positions default to what the mixer's own paper uses, and are recorded as
+    what they resolved to.
+    """
 
     mixer: AnyMixer = Field(
-        examples=["attention"], description="the sequence mixer: a name, a table with its options, or a list of both by layer"
+        examples=["attention"],
+        description="the sequence mixer: a name, a table with its options, or a "
+        "list of "
+        "both by layer",
     )
     width: int = Field(default=64, ge=1, le=65_536, description="channels of the residual stream")
     depth: int = Field(default=2, ge=1, le=1_000, description="number of layers")
     block: Block = Field(
-        description='a layer: "mixer+mlp", "mixer" alone, "mixer+identity" (x += norm(x), as Zoology ran it), '
+        description='a layer: "mixer+mlp", "mixer" alone, "mixer+identity" (x += '
+        "norm(x), "
+        "as Zoology ran it), "
         'or "mixer+channel-mix" (RWKV\'s own)'
     )
-    norm: Norm = Field(description="normalisation before each branch; the last one is always a LayerNorm")
+    norm: Norm = Field(
+        description="normalisation before each branch; the last one is always a LayerNorm"
+    )
     positions: Positions = Field(description="positional encoding")
-    mlp_ratio: int = Field(default=4, ge=1, le=64, description="hidden units of the MLP or channel mix per channel")
+    mlp_ratio: int = Field(
+        default=4, ge=1, le=64, description="hidden units of the MLP or channel mix per channel"
+    )
     dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="on the embedding and on attention's weights; Zoology: 0.1, and 0 for Mamba"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="on the embedding and on attention's weights; Zoology: 0.1, and 0 for Mamba",
     )
 
     @model_validator(mode="before")
@@ -35,12 +50,20 @@ class ModelSpec(Spec):
         try:
             mixer = choose_mixer(raw["mixer"])
         except (KeyError, ValueError):
-            # Reported once, by the field itself; the values only keep the missing ones from being reported on top of it.
+            # Reported once, by the field itself; the values only keep the missing ones from being
+            # reported on top of it.
             return {"block": "mixer", "norm": "layer", "positions": "none"} | raw
         assert isinstance(mixer, MixerSpec)
-        # Mixers that want different surroundings meet in a transformer's: a stack has one kind of block.
-        wanted = {key: {getattr(kind, key) for kind in mixer.kinds()} for key in ("block", "norm", "positions")}
-        chosen = {key: found.pop() if len(found) == 1 else getattr(MixerSpec, key) for key, found in wanted.items()}
+        # Mixers that want different surroundings meet in a transformer's: a stack has one kind of
+        # block.
+        wanted = {
+            key: {getattr(kind, key) for kind in mixer.kinds()}
+            for key in ("block", "norm", "positions")
+        }
+        chosen = {
+            key: found.pop() if len(found) == 1 else getattr(MixerSpec, key)
+            for key, found in wanted.items()
+        }
         return chosen | raw
 
     @model_validator(mode="after")
@@ -48,5 +71,9 @@ class ModelSpec(Spec):
         self.mixer.check(self.width, self.depth, self.positions)
         rotated = any("relative" not in kind.positions_inside for kind in self.mixer.kinds())
         if self.positions == "relative" and rotated and self.width % 2:
-            raise ValueError(f'width = {self.width}: positions = "relative" rotates pairs of channels, so width must be even')
+            raise ValueError(
+                f'width = {self.width}: positions = "relative" rotates '
+                "pairs of "
+                "channels, so width must be even"
+            )
         return self

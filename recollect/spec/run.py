@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_va
 
 from recollect.spec.base import PerMember, Spec, by_name, shorten
 from recollect.spec.model import ModelSpec
-from recollect.spec.task import TASKS, TaskSpec
 from recollect.spec.train import TrainSpec
+from recollect.tasks.options import TASKS, TaskSpec
 
 DEFAULT_EPOCHS = 50
 DEFAULT_EVALUATIONS = 20
@@ -19,31 +19,48 @@ _choose_task = by_name(TASKS, "task")
 
 
 class RunSpec(Spec):
-    """Task, model, recipe and two seeds. Equal content, however spelt, gives an equal id; any changed field another one."""
+    """Task, model, recipe and two seeds.
+
+    Equal content, however spelt, gives an equal id; any changed field another one.
+    """
 
     task: Annotated[SerializeAsAny[TaskSpec], BeforeValidator(_choose_task)] = Field(
         examples=["mqar"], description="the task: a name, or a table with its options"
     )
     model: ModelSpec
     train: TrainSpec
-    seed: Annotated[int, PerMember()] = Field(default=42, ge=0, lt=2**63, description="draws the initial weights")
-    data_seed: int = Field(default=0, ge=0, lt=2**63, description="draws the data, which all members of a population share")
+    seed: Annotated[int, PerMember()] = Field(
+        default=42, ge=0, lt=2**63, description="draws the initial weights"
+    )
+    data_seed: int = Field(
+        default=0,
+        ge=0,
+        lt=2**63,
+        description="draws the data, which all members of a population share",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, raw: Any) -> Any:
-        """Fill in what depends on several parts: batch from the length, steps from epochs, evaluations from steps."""
+        """Fill in what depends on several parts: batch from the length, steps from epochs,
+        evaluations from steps.
+        """
         if not isinstance(raw, dict) or not isinstance(raw.get("train", {}), dict):
             return raw
         train = dict(raw.get("train", {}))
         try:
             task = _choose_task(raw["task"])
         except (KeyError, ValueError):
-            # The task is reported by its own field; any lawful numbers keep the rest from adding to it.
-            return raw | {"train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")}
+            # The task is reported by its own field; any lawful numbers keep the rest from adding to
+            # it.
+            return raw | {
+                "train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")
+            }
         train.setdefault("batch", task.default_batch)
         _resolve_steps(train, task)
-        steps = train["steps"] if isinstance(train["steps"], int) else 1  # bad steps are reported by their own field
+        steps = (
+            train["steps"] if isinstance(train["steps"], int) else 1
+        )  # bad steps are reported by their own field
         train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, steps)))
         return raw | {"task": task, "train": train}
 
@@ -62,7 +79,9 @@ class RunSpec(Spec):
 
     def canonical_json(self) -> str:
         """The content as one text: sorted keys, shortest round-trip numbers, no white space."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(
+            self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
 
     @cached_property
     def run_id(self) -> str:
@@ -89,16 +108,28 @@ def _without(table: dict[str, Any], key: str) -> dict[str, Any]:
 def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     epochs = train.pop("epochs", None)
     if epochs is not None and "steps" in train:
-        raise ValueError(f"train.epochs = {shorten(epochs)} and train.steps = {shorten(train['steps'])}: give one of the two")
+        raise ValueError(
+            f"train.epochs = {shorten(epochs)} and "
+            "train.steps = "
+            f"{shorten(train['steps'])}: give one of the two"
+        )
     if "steps" in train:
         return
     epochs = DEFAULT_EPOCHS if epochs is None else epochs
-    if isinstance(epochs, bool) or not isinstance(epochs, int | float) or not 0 < epochs <= 1_000_000:
+    if (
+        isinstance(epochs, bool)
+        or not isinstance(epochs, int | float)
+        or not 0 < epochs <= 1_000_000
+    ):
         raise ValueError(
-            f"train.epochs = {shorten(epochs)}: must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
+            f"train.epochs = {shorten(epochs)}: must be a number greater "
+            "than 0 and "
+            "at most 1,000,000; for example epochs = 50"
         )
     batch = train["batch"]
-    rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1  # a bad batch is reported by its own field
+    rows_per_step = (
+        batch if isinstance(batch, int) and batch > 0 else 1
+    )  # a bad batch is reported by its own field
     train["steps"] = max(1, round(epochs * max(1, task.train_rows // rows_per_step)))
 
 

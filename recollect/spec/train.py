@@ -12,41 +12,64 @@ Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
 
 
 class TrainSpec(Spec):
-    """Defaults follow the study: AdamW with weight decay 0.1 on every parameter, 10 % linear warmup, cosine to zero, 50 epochs.
+    """Defaults follow the study: AdamW with weight decay 0.1 on every parameter, 10 % linear
+    warmup, cosine to zero, 50 epochs.
 
-    A specification file may say `epochs` instead of `steps` and may leave out `batch`; RunSpec resolves both, so that the
-    identity of a run always holds the numbers that were used.
+    A specification file may say `epochs` instead of `steps` and may leave out `batch`; RunSpec
+    resolves both, so that the identity of a run always holds the numbers that were used.
     """
 
-    lr: Annotated[float, PerMember()] = Field(default=1e-3, gt=0, le=1e3, description="learning rate at its peak")
-    weight_decay: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1e3, description="decoupled, times the rate")
+    lr: Annotated[float, PerMember()] = Field(
+        default=1e-3, gt=0, le=1e3, description="learning rate at its peak"
+    )
+    weight_decay: Annotated[float, PerMember()] = Field(
+        default=0.1, ge=0, le=1e3, description="decoupled, times the rate"
+    )
     exempt: Annotated[Exempt, PerMember()] = Field(
         default="none",
-        description="no weight decay on the dynamics (decay rates, step sizes, skips), or on norms and biases either",
+        description="no weight decay on the dynamics (decay rates, step sizes, "
+        "skips), or "
+        "on norms and biases either",
     )
-    warmup: Annotated[float, PerMember()] = Field(default=0.1, ge=0, le=1, description="share of the steps with a rising rate")
-    decay: Annotated[Decay, PerMember()] = Field(default="cosine", description="what the rate does after the warmup")
-    clip: Annotated[float, PerMember()] = Field(default=0.0, ge=0, description="largest gradient norm of a run; 0: no clipping")
+    warmup: Annotated[float, PerMember()] = Field(
+        default=0.1, ge=0, le=1, description="share of the steps with a rising rate"
+    )
+    decay: Annotated[Decay, PerMember()] = Field(
+        default="cosine", description="what the rate does after the warmup"
+    )
+    clip: Annotated[float, PerMember()] = Field(
+        default=0.0, ge=0, description="largest gradient norm of a run; 0: no clipping"
+    )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of AdamW's first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of AdamW's second moment")
     eps: float = Field(default=1e-8, gt=0, le=1, description="AdamW's epsilon")
     precision: Precision = Field(
         default="bf16",
-        description="of matrix products on a GPU; weights, sums, norms and scans are fp32 always, and a CPU computes in fp32",
+        description="of matrix products on a GPU; weights, sums, norms and scans "
+        "are fp32 "
+        "always, and a CPU computes in fp32",
     )
     steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
     batch: int = Field(ge=1, le=1_000_000, examples=[512], description="rows per step")
     evaluations: int = Field(
-        ge=1, le=1_000_000, examples=[20], description="evenly spaced looks at the test rows, the last step included"
+        ge=1,
+        le=1_000_000,
+        examples=[20],
+        description="evenly spaced looks at the test rows, the last step included",
     )
     stop_solved: Annotated[float, PerMember()] = Field(
-        default=0.0, ge=0, le=1, description="stop a run after two evaluations in a row with at least this score; 0: never"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="stop a run after two evaluations in a row with at least this score; 0: never",
     )
     stop_hopeless: Annotated[float, PerMember()] = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="stop a run whose training loss cannot fall any more, once only this share of its learning rate is ahead; "
+        description="stop a run whose training loss cannot fall any more, once "
+        "only this "
+        "share of its learning rate is ahead; "
         "0: never",
     )
 
@@ -54,7 +77,9 @@ class TrainSpec(Spec):
     def _can_be_evaluated(self) -> Self:
         if self.evaluations > self.steps:
             raise ValueError(
-                f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; leave it out for a fitting number"
+                f"evaluations = {self.evaluations}: must be at most "
+                "steps = "
+                f"{self.steps}; leave it out for a fitting number"
             )
         return self
 

@@ -1,7 +1,9 @@
-"""The contract of a task: data as a pure function of (task specification, data seed, split, step), on any device.
+"""The contract of a task: data as a pure function of (task specification, data seed, split, step),
+on any device.
 
-Nothing here reads or moves a global random state, so a task gives the same batches whatever model was built before, and the
-same integers on every device (see randomness.py). Train and test never share an example (see splits.py).
+Nothing here reads or moves a global random state, so a task gives the same batches whatever model
+was built before, and the same integers on every device (see randomness.py). Train and test never
+share an example (see splits.py).
 
 Shapes: B rows of a batch, L length, K labelled positions per row.
 """
@@ -12,7 +14,9 @@ from typing import Literal
 
 from torch import Tensor
 
-IGNORE = -100  # the label of a slot that carries none; such slots exist only so that every row has K of them
+IGNORE = (
+    -100
+)  # the label of a slot that carries none; such slots exist only so that every row has K of them
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,9 @@ class Batch:
     tokens_BL: Tensor  # int64
     where_BK: Tensor  # int64: the position each label belongs to
     labels_BK: Tensor  # int64: the right token there, or IGNORE
-    scored_BK: Tensor  # bool: counts for accuracy (a label may be trained on and not scored, such as an end-of-text sign)
+    # bool: counts for accuracy (a label may be trained on and not scored, such as an end-of-text
+    # sign)
+    scored_BK: Tensor
 
     @property
     def rows(self) -> int:
@@ -30,7 +36,10 @@ class Batch:
 
 
 class Task(ABC):
-    """One task on one device. `batch(split, step)` may cache but must not depend on the order of calls."""
+    """One task on one device.
+
+    `batch(split, step)` may cache but must not depend on the order of calls.
+    """
 
     vocabulary: int
     length: int  # the longest row of any split: what positional tables must cover

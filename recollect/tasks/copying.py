@@ -5,18 +5,21 @@
     tokens     $gmuglv|gmuglv.$dbh|dbh.$qubycq|        $ begin, | delimiter, . end; the third example is cut off
     labels            gmuglv.     dbh.                 a label is the next token; the third example has none
 
-Training rows are packed with such examples back to back; test rows hold one each, teacher forced. A test string counts as
-copied when every letter is right, which equals exact match of greedy decoding.
+Training rows are packed with such examples back to back; test rows hold one each, teacher forced. A
+test string counts as copied when every letter is right, which equals exact match of greedy
+decoding.
 """
 
 import torch
 
-from recollect.spec.task import CopyingSpec
 from recollect.tasks.base import Batch
+from recollect.tasks.options import CopyingSpec
 from recollect.tasks.strings import draw_strings, lay_out, signs, spell
 
 
-def rows(spec: CopyingSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:
+def rows(
+    spec: CopyingSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
+) -> Batch:
     """Rows first .. first + count - 1 of a split."""
     strings = draw_strings(spec, data_seed, split, first, count, device)
     begin, delimiter, end = signs(strings)

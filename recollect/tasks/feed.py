@@ -1,15 +1,15 @@
 """From rows to batches: one feed serves every task.
 
-A task is one pure function, `rows(spec, data_seed, split, first, count, device)`: rows number `first` to `first + count - 1` of
-a split. The feed decides which of them an optimiser step sees, keeps what is asked again, and never looks at a value on the
-device, so training is never held up.
+A task is one pure function, `rows(spec, data_seed, split, first, count, device)`: rows number
+`first` to `first + count - 1` of a split. The feed decides which of them an optimiser step sees,
+keeps what is asked again, and never looks at a value on the device, so training is never held up.
 
     reshuffled   train_rows rows; epoch e takes them in an order drawn from (data seed, e)
     fixed        the same rows in the same order in every epoch
     fresh        step s takes the rows s * batch to (s + 1) * batch - 1 of an endless table
 
-An epoch has train_rows // batch steps. Where that leaves rows over, `reshuffled` leaves out others in every epoch and `fixed`
-the last ones: every step has the same shape.
+An epoch has train_rows // batch steps. Where that leaves rows over, `reshuffled` leaves out others
+in every epoch and `fixed` the last ones: every step has the same shape.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -17,11 +17,13 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from recollect.errors import SpecError
-from recollect.randomness import bits, key
-from recollect.spec.task import TaskSpec
+from recollect.ops.randomness import bits, key
 from recollect.tasks.base import Batch, Task
+from recollect.tasks.options import TaskSpec
 
-_BLOCK_TOKENS = 1 << 20  # drawn at a time: large enough to keep a device busy, small enough to stay in a cache
+_BLOCK_TOKENS = (
+    1 << 20
+)  # drawn at a time: large enough to keep a device busy, small enough to stay in a cache
 _BLOCK_STEPS = 64  # fresh steps drawn ahead at most
 
 
@@ -31,45 +33,75 @@ SpecT = TypeVar("SpecT", bound=TaskSpec, contravariant=True)
 class RowSource(Protocol[SpecT]):
     """A task: its rows as a pure function."""
 
-    def __call__(self, spec: SpecT, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch: ...
+    def __call__(
+        self, spec: SpecT, data_seed: int, split: str, first: int, count: int, device: torch.device
+    ) -> Batch: ...
 
 
 class Feed(Task):
     """The batches of one task on one device."""
 
-    def __init__(self, spec: TaskSpec, source: RowSource[Any], data_seed: int, batch: int, device: torch.device | str):
+    def __init__(
+        self,
+        spec: TaskSpec,
+        source: RowSource[Any],
+        data_seed: int,
+        batch: int,
+        device: torch.device | str,
+    ):
         try:
             spec.check_batch(batch)
         except ValueError as error:
             raise SpecError(str(error)) from None
-        self.spec, self.data_seed, self.batch_rows, self.device = spec, data_seed, batch, torch.device(device)
+        self.spec, self.data_seed, self.batch_rows, self.device = (
+            spec,
+            data_seed,
+            batch,
+            torch.device(device),
+        )
         self._source = source
         self.vocabulary = spec.label_vocabulary
         self.length, self.train_length = spec.longest, spec.train_length
         self.labels_per_row, self.test_splits = spec.labels_per_row, spec.test_splits
         self.steps_per_epoch = spec.train_rows // batch
         self._sets: dict[str, Batch] = {}  # whole splits
-        self._order: tuple[int, torch.Tensor] | None = None  # the newest epoch and its order of rows
-        self._ahead: tuple[int, Batch] | None = None  # the newest block of fresh rows and its number
+        self._order: tuple[int, torch.Tensor] | None = (
+            None  # the newest epoch and its order of rows
+        )
+        self._ahead: tuple[int, Batch] | None = (
+            None  # the newest block of fresh rows and its number
+        )
 
     def batch(self, split: str, step: int) -> Batch:
         pieces = self.pieces(split) if split != "train" else step + 1
         if not 0 <= step < pieces:
-            raise SpecError(f"step = {step}: must be at least 0 and, for a test split, less than its {pieces} pieces")
+            raise SpecError(
+                f"step = {step}: must be at least 0 and, for a test split, less "
+                "than its "
+                f"{pieces} pieces"
+            )
         if split != "train":
-            return _long(_slice(self._whole(split, self.spec.test_rows), step * self.batch_rows, self.batch_rows))
+            return _long(
+                _slice(
+                    self._whole(split, self.spec.test_rows), step * self.batch_rows, self.batch_rows
+                )
+            )
         if self.spec.data == "fresh":
             return self._fresh(step)
         rows = self._whole("train", self.spec.train_rows)
         epoch, within = divmod(step, self.steps_per_epoch)
         if self.spec.data == "fixed":
             return _long(_slice(rows, within * self.batch_rows, self.batch_rows))
-        return _long(_take(rows, self._epoch_order(epoch)[within * self.batch_rows :][: self.batch_rows]))
+        return _long(
+            _take(rows, self._epoch_order(epoch)[within * self.batch_rows :][: self.batch_rows])
+        )
 
     def pieces(self, test_split: str) -> int:
         if test_split not in self.test_splits:
             raise SpecError(
-                f"split = {test_split!r}: must be train or one of the test splits; known: {', '.join(self.test_splits)}"
+                f"split = {test_split!r}: must be train or one of the test "
+                "splits; "
+                f"known: {', '.join(self.test_splits)}"
             )
         return -(-self.spec.test_rows // self.batch_rows)
 
@@ -77,7 +109,10 @@ class Feed(Task):
         """A whole split, drawn once, in blocks, and kept at 4 bytes a token."""
         if split not in self._sets:
             block = max(1, _BLOCK_TOKENS // self.length)
-            parts = [self._rows(split, first, min(block, count - first)) for first in range(0, count, block)]
+            parts = [
+                self._rows(split, first, min(block, count - first))
+                for first in range(0, count, block)
+            ]
             self._sets[split] = _join([_small(part) for part in parts])
         return self._sets[split]
 
@@ -105,7 +140,12 @@ def _slice(rows: Batch, first: int, count: int) -> Batch:
 
 
 def _take(rows: Batch, index_B: torch.Tensor) -> Batch:
-    return Batch(rows.tokens_BL[index_B], rows.where_BK[index_B], rows.labels_BK[index_B], rows.scored_BK[index_B])
+    return Batch(
+        rows.tokens_BL[index_B],
+        rows.where_BK[index_B],
+        rows.labels_BK[index_B],
+        rows.scored_BK[index_B],
+    )
 
 
 def _join(parts: list[Batch]) -> Batch:

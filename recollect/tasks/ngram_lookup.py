@@ -5,29 +5,38 @@
     prefix     $xh|vqgzxhbl|bl.***           suffix     $vqgzxhbl|xhbl.***     $ begin, | delimiter, . end, * padding
     labels                 bl.                                   bl.           what follows x h, then the end sign
 
-The question is taken from a random place of the string, never from its end, and the answer is what follows the question's FIRST
-occurrence, up to the end of the string or `answer_length` letters. As in the official code the question need not be unique:
-with 26 letters and n = 2, 4 % of the questions occur more than once in a string of 30 letters.
+The question is taken from a random place of the string, never from its end, and the answer is what
+follows the question's FIRST occurrence, up to the end of the string or `answer_length` letters. As
+in the official code the question need not be unique: with 26 letters and n = 2, 4 % of the
+questions occur more than once in a string of 30 letters.
 """
 
 import torch
 from torch import Tensor
 
-from recollect.randomness import below, key
-from recollect.spec.task import NgramLookupSpec
+from recollect.ops.randomness import below, key
 from recollect.tasks.base import Batch
+from recollect.tasks.options import NgramLookupSpec
 from recollect.tasks.strings import Strings, draw_strings, lay_out, signs, spell
 
 
-def rows(spec: NgramLookupSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:
+def rows(
+    spec: NgramLookupSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
+) -> Batch:
     """Rows first .. first + count - 1 of a split."""
     strings = draw_strings(spec, data_seed, split, first, count, device)
-    taken_X1 = below(key("question", data_seed, split), strings.number_X1, strings.length_X1 - spec.ngram)
+    taken_X1 = below(
+        key("question", data_seed, split), strings.number_X1, strings.length_X1 - spec.ngram
+    )
     place_X1 = _first_occurrence(strings, taken_X1, spec.ngram)
     behind_X1 = strings.length_X1 - spec.ngram - place_X1
     answer_X1 = behind_X1.clamp(max=spec.answer_length) if spec.answer_length else behind_X1
     begin, delimiter, end = signs(strings)
-    string, question, answer = (0, strings.length_X1), (place_X1, spec.ngram), (place_X1 + spec.ngram, answer_X1)
+    string, question, answer = (
+        (0, strings.length_X1),
+        (place_X1, spec.ngram),
+        (place_X1 + spec.ngram, answer_X1),
+    )
     if spec.kind == "prefix":
         pieces = [begin, question, delimiter, string, delimiter, answer, end]
     else:
@@ -36,10 +45,14 @@ def rows(spec: NgramLookupSpec, data_seed: int, split: str, first: int, count: i
 
 
 def _first_occurrence(strings: Strings, taken_X1: Tensor, ngram: int) -> Tensor:
-    """Where the n-gram at `taken` stands for the first time: at `taken` or before, so never behind the string's end."""
+    """Where the n-gram at `taken` stands for the first time: at `taken` or before, so never behind
+    the string's end.
+    """
     letters_XN = strings.letters_XN
     places = letters_XN.shape[1] - ngram + 1
     match_XP = torch.ones(len(letters_XN), places, dtype=torch.bool, device=letters_XN.device)
     for within in range(ngram):
-        match_XP &= letters_XN[:, within : within + places] == letters_XN.gather(1, taken_X1 + within)
+        match_XP &= letters_XN[:, within : within + places] == letters_XN.gather(
+            1, taken_X1 + within
+        )
     return match_XP.byte().argmax(1, keepdim=True)

@@ -4,21 +4,24 @@
     tokens    97   1  62  14  61  26   0   0   0   0   0  97                      97 -> 1, 62 -> 14, 61 -> 26
     labels     .   .   .   .   .   .   .   .   .   .   .   1                      97 is asked
 
-The label is the value bound to the key, at the position of the question, so no row ever loses its label. `query = "last"` asks
-at the last position, "anywhere" at any position behind the pairs, all alike. Position tells nothing: chance is 1 / pairs.
+The label is the value bound to the key, at the position of the question, so no row ever loses its
+label. `query = "last"` asks at the last position, "anywhere" at any position behind the pairs, all
+alike. Position tells nothing: chance is 1 / pairs.
 
 Shapes: B rows, L length, K pairs.
 """
 
 import torch
 
-from recollect.randomness import below, key
-from recollect.spec.task import RecallSpec
+from recollect.ops.randomness import below, key
 from recollect.tasks.base import Batch
+from recollect.tasks.options import RecallSpec
 from recollect.tasks.pairs import draw_context, draw_filler
 
 
-def rows(spec: RecallSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Batch:
+def rows(
+    spec: RecallSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
+) -> Batch:
     """Rows first .. first + count - 1 of a split."""
     tokens_BL = draw_filler(spec, data_seed, split, first, count, device)
     context_BN = draw_context(spec, data_seed, split, first, count, device)

@@ -6,23 +6,27 @@ Shapes: B rows, N draws of a row, S things to draw from.
 import torch
 from torch import Tensor
 
-from recollect.randomness import below, grid, uniform
+from recollect.ops.randomness import below, grid, uniform
 
 _CELLS = 1 << 22  # of the tables shuffled at one time: 16 MiB, which a cache still helps with
 
 
-def distinct(stream: int, first: int, rows: int, draws: int, count: int, device: torch.device) -> Tensor:
+def distinct(
+    stream: int, first: int, rows: int, draws: int, count: int, device: torch.device
+) -> Tensor:
     """Ordered draws without replacement from 0 .. count - 1, for rows first .. first + rows - 1.
 
-    The first `draws` steps of a Fisher-Yates shuffle of every row's own table. Each chunk puts its tables in order again, which
-    is cheaper than writing new ones.
+    The first `draws` steps of a Fisher-Yates shuffle of every row's own table. Each chunk puts its
+    tables in order again, which is cheaper than writing new ones.
     """
     if draws == 0:
         return torch.empty(rows, 0, dtype=torch.int64, device=device)
     step_N = torch.arange(draws, device=device)
     chosen_BN = step_N + below(stream, grid(first, rows, draws, device), count - step_N)
     chunk = max(1, _CELLS // count)
-    table_SB = torch.arange(count, dtype=torch.int32, device=device)[:, None].repeat(1, min(chunk, rows))
+    table_SB = torch.arange(count, dtype=torch.int32, device=device)[:, None].repeat(
+        1, min(chunk, rows)
+    )
     parts = []
     for chosen in chosen_BN.split(chunk):
         parts.append(_shuffled(table_SB[:, : len(chosen)], chosen.T.contiguous()).T)
@@ -42,8 +46,9 @@ def _shuffled(table_SB: Tensor, chosen_NB: Tensor) -> Tensor:
 def weighted(stream: int, first: int, rows: int, draws: int, weights_S: Tensor) -> Tensor:
     """Ordered draws without replacement with the given weights, for rows first .. first + rows - 1.
 
-    A race: thing s arrives after an exponential time of rate weights[s]; the order of arrival is that of sequential draws.
-    Devices round logarithms differently, so two of them may order arrivals apart that agree in 15 digits: one row in 10**11.
+    A race: thing s arrives after an exponential time of rate weights[s]; the order of arrival is
+    that of sequential draws. Devices round logarithms differently, so two of them may order
+    arrivals apart that agree in 15 digits: one row in 10**11.
     """
     counters_BS = grid(first, rows, len(weights_S), weights_S.device)
     arrival_BS = -uniform(stream, counters_BS).log() / weights_S

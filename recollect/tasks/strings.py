@@ -1,9 +1,12 @@
-"""What the tasks of strings share: letters that know their split, examples spelt from pieces, rows packed with examples.
+"""What the tasks of strings share: letters that know their split, examples spelt from pieces, rows
+packed with examples.
 
-A label is the next token: the label of position i is token i + 1. An answer's letters are trained on and scored, the end sign
-behind them is trained on but not scored, everything else carries no label.
+A label is the next token: the label of position i is token i + 1. An answer's letters are trained
+on and scored, the end sign behind them is trained on but not scored, everything else carries no
+label.
 
-Shapes: X examples, N letters, E tokens of an example; B rows, M examples that may begin in a row, L length, K label slots.
+Shapes: X examples, N letters, E tokens of an example; B rows, M examples that may begin in a row, L
+length, K label slots.
 """
 
 from dataclasses import dataclass
@@ -11,12 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from recollect.randomness import below, grid, key
-from recollect.spec.task import StringsSpec
+from recollect.ops.randomness import below, grid, key
 from recollect.tasks.base import IGNORE, Batch
+from recollect.tasks.options import StringsSpec
 from recollect.tasks.splits import last_rank, prefix_hash, world_of
 
-Piece = tuple[Tensor | int, Tensor | int]  # the first column and the number of columns, for all examples or for each (X, 1)
+Piece = tuple[
+    Tensor | int, Tensor | int
+]  # the first column and the number of columns, for all examples or for each (X, 1)
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,14 @@ class Examples:
     answer_X: Tensor  # letters of the answer, which stands right before the end sign
 
 
-def draw_strings(spec: StringsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device) -> Strings:
-    """The strings of rows first .. first + count - 1: uniform letters; lengths uniform in training, the split's own in a test.
+def draw_strings(
+    spec: StringsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
+) -> Strings:
+    """The strings of rows first .. first + count - 1: uniform letters; lengths uniform in training,
+    the split's own in a test.
 
-    The last letter decides between train and test (splits.py), so the two never share a string, whatever is asked about it.
+    The last letter decides between train and test (splits.py), so the two never share a string,
+    whatever is asked about it.
     """
     if split == "train":
         longest, shortest, per_row = spec.max_length, spec.min_length, spec.examples_per_row
@@ -49,14 +58,23 @@ def draw_strings(spec: StringsSpec, data_seed: int, split: str, first: int, coun
     stream = key("strings", data_seed, split)
     number_X = torch.arange(first * per_row, (first + count) * per_row, device=device)
     length_X1 = shortest + below(key("length", stream), number_X, longest - shortest + 1)[:, None]
-    letters_XN = below(key("letters", stream), grid(first * per_row, count * per_row, longest, device), spec.alphabet)
+    letters_XN = below(
+        key("letters", stream),
+        grid(first * per_row, count * per_row, longest, device),
+        spec.alphabet,
+    )
     hash_X = prefix_hash(letters_XN, torch.arange(longest, device=device) < length_X1 - 1)
     last_X = last_rank(world_of(split), hash_X, spec.alphabet, key("last", stream), number_X)
-    return Strings(letters_XN.scatter(1, length_X1 - 1, last_X[:, None]), length_X1, number_X[:, None])
+    return Strings(
+        letters_XN.scatter(1, length_X1 - 1, last_X[:, None]), length_X1, number_X[:, None]
+    )
 
 
 def signs(strings: Strings) -> tuple[Piece, Piece, Piece]:
-    """The pieces that spell begin, delimiter and end: `spell` keeps these signs in the columns behind the letters."""
+    """The pieces that spell begin, delimiter and end:
+
+    `spell` keeps these signs in the columns behind the letters.
+    """
     letters = strings.letters_XN.shape[1]
     return (letters, 1), (letters + 1, 1), (letters + 2, 1)
 
@@ -80,18 +98,26 @@ def spell(spec: StringsSpec, strings: Strings, pieces: list[Piece], answer_X1: T
 
 def lay_out(spec: StringsSpec, split: str, examples: Examples, rows: int) -> Batch:
     """Examples as rows: packed for training, one a row for a test."""
-    return _packed(spec, examples, rows) if split == "train" else _alone(spec, examples, spec.letters_of(split))
+    return (
+        _packed(spec, examples, rows)
+        if split == "train"
+        else _alone(spec, examples, spec.letters_of(split))
+    )
 
 
 def _packed(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
-    """`context` tokens a row, example behind example; one that does not fit is cut off and carries no label."""
+    """`context` tokens a row, example behind example; one that does not fit is cut off and carries
+    no label.
+    """
     size_BM = examples.size_X.view(rows, -1)
     end_BM = size_BM.cumsum(1)
     place_BL = torch.arange(spec.context, device=size_BM.device).expand(rows, -1).contiguous()
     which_BL = torch.searchsorted(end_BM, place_BL, right=True)
     end_BL = end_BM.gather(1, which_BL)
     offset_BL = size_BM.gather(1, which_BL) - (end_BL - place_BL)
-    tokens_BL = examples.tokens_XE.view(rows, -1).gather(1, which_BL * examples.tokens_XE.shape[1] + offset_BL)
+    tokens_BL = examples.tokens_XE.view(rows, -1).gather(
+        1, which_BL * examples.tokens_XE.shape[1] + offset_BL
+    )
     answer_BL = examples.answer_X.view(rows, -1).gather(1, which_BL)
     to_predict_BL = (end_BL - place_BL <= answer_BL + 1) & (end_BL <= spec.context)
     return _labelled(spec, tokens_BL, to_predict_BL, spec.labels_per_row)
@@ -99,15 +125,18 @@ def _packed(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
 
 def _alone(spec: StringsSpec, examples: Examples, letters: int) -> Batch:
     """The last column is left out of the input: nothing follows it, so it asks for nothing."""
-    to_end_XE = examples.size_X[:, None] - torch.arange(examples.tokens_XE.shape[1], device=examples.size_X.device)
+    to_end_XE = examples.size_X[:, None] - torch.arange(
+        examples.tokens_XE.shape[1], device=examples.size_X.device
+    )
     to_predict_XE = (to_end_XE >= 1) & (to_end_XE <= examples.answer_X[:, None] + 1)
     batch = _labelled(spec, examples.tokens_XE, to_predict_XE, spec.answers(letters)[1] + 1)
     return Batch(batch.tokens_BL[:, :-1], batch.where_BK, batch.labels_BK, batch.scored_BK)
 
 
 def _labelled(spec: StringsSpec, tokens_BL: Tensor, to_predict_BL: Tensor, slots: int) -> Batch:
-    """The label of a position is the next token, where that one is to be predicted. A stable sort brings these to the front:
-    the number of labels differs from row to row, the shape must not."""
+    """The label of a position is the next token, where that one is to be predicted. A stable sort
+    brings these to the front: the number of labels differs from row to row, the shape must not.
+    """
     asks_BL = torch.nn.functional.pad(to_predict_BL[:, 1:], (0, 1))
     where_BK = (~asks_BL).byte().argsort(dim=1, stable=True)[:, :slots]
     next_BK = tokens_BL.gather(1, (where_BK + 1).clamp(max=tokens_BL.shape[1] - 1))

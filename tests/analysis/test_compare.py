@@ -28,7 +28,9 @@ def test_cells_are_matched_by_their_settings():
 def test_what_the_sweeps_differ_in_can_be_left_out_of_the_match():
     first, second = make_sweep({1e-3: [0.2]}, norm="layer"), make_sweep({1e-3: [0.7]}, norm="rms")
     assert compare_sweeps(first, second).both == ()
-    assert only(compare_sweeps(first, second, apart_from=["model.norm"])).difference == pytest.approx(0.5)
+    assert only(
+        compare_sweeps(first, second, apart_from=["model.norm"])
+    ).difference == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,10 @@ def test_what_the_sweeps_differ_in_can_be_left_out_of_the_match():
     ],
 )
 def test_a_difference_must_exceed_the_noise_of_the_seeds(first, second, verdict):
-    assert only(compare_sweeps(make_sweep({1e-3: first}), make_sweep({1e-3: second}))).verdict == verdict
+    assert (
+        only(compare_sweeps(make_sweep({1e-3: first}), make_sweep({1e-3: second}))).verdict
+        == verdict
+    )
 
 
 def test_the_interval_is_welchs():
@@ -69,20 +74,29 @@ def test_a_window_that_stays_has_not_moved():
 
 
 def test_a_window_a_decade_up_has_moved():
-    shift = only(compare_sweeps(make_sweep(PEAK), make_sweep({10 * lr: scores for lr, scores in PEAK.items()}))).window
+    shift = only(
+        compare_sweeps(
+            make_sweep(PEAK), make_sweep({10 * lr: scores for lr, scores in PEAK.items()})
+        )
+    ).window
     assert (shift.low_by, shift.high_by) == pytest.approx((1, 1))
     assert shift.moved is True
 
 
 def test_two_seeds_cannot_tell_whether_it_moved():
-    first, second = make_sweep({1e-4: [0, 0], 1e-3: [1, 1]}), make_sweep({1e-4: [1, 1], 1e-3: [0, 0]})
+    first, second = (
+        make_sweep({1e-4: [0, 0], 1e-3: [1, 1]}),
+        make_sweep({1e-4: [1, 1], 1e-3: [0, 0]}),
+    )
     shift = only(compare_sweeps(first, second)).window
     assert shift.low_by == pytest.approx(-0.9)
     assert shift.moved is None
 
 
 def test_the_end_of_a_grid_is_no_edge():
-    """One grid stops at 1e-3 inside the window, the other goes on: nothing says that the upper edge moved."""
+    """One grid stops at 1e-3 inside the window, the other goes on: nothing says that the upper edge
+    moved.
+    """
     short = make_sweep({1e-4: [0.0] * 3, 1e-3: [1.0] * 3})
     long = make_sweep({1e-4: [0.0] * 3, 1e-3: [1.0] * 3, 1e-2: [1.0] * 3, 1e-1: [0.0] * 3})
     assert only(compare_sweeps(short, long)).window.moved is False
@@ -113,7 +127,8 @@ def test_edges_have_intervals_of_their_own():
     rows = make_sweep({1e-4: [0.0, 0.0, 0.4], 1e-3: [1.0] * 3, 1e-2: [0.0] * 3})
     (cell,) = group_cells(rows)
     spread = seed_spread(cell, 0.5)
-    # All draws of the third seed alone put 1e-4 at .4: the lower edge lies where .4 -> 1 crosses .5, at 5/6 of the decade.
+    # All draws of the third seed alone put 1e-4 at .4: the lower edge lies where .4 -> 1 crosses
+    # .5, at 5/6 of the decade.
     assert [math.log10(edge) for edge in spread.low_edge] == pytest.approx([-3 - 5 / 6, -3.5])
     assert [math.log10(edge) for edge in spread.high_edge] == pytest.approx([-2.5, -2.5])
     assert spread.solved_share == 1

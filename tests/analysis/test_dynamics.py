@@ -17,7 +17,8 @@ from recollect.rows import Evaluation
 def curve_of(losses, scores=None, every=100):
     scores = scores or [0.0] * len(losses)
     return [
-        Evaluation((i + 1) * every, loss, loss, score, 0.0) for i, (loss, score) in enumerate(zip(losses, scores, strict=True))
+        Evaluation((i + 1) * every, loss, loss, score, 0.0)
+        for i, (loss, score) in enumerate(zip(losses, scores, strict=True))
     ]
 
 
@@ -33,12 +34,21 @@ def test_levels_of_pairs():
     zoology = plateaus({"name": "mqar", "length": 256, "pairs": 16, "vocabulary_split": "halves"})
     assert zoology == pytest.approx({"ln V": 9.0109, "ln V/2": 8.3178, "ln K": 2.7726}, abs=1e-4)
     shared = plateaus({"name": "recall", "length": 64, "pairs": 4, "vocabulary": 100})
-    assert shared == pytest.approx({"ln V": math.log(100), "ln 2K": math.log(8), "ln K": math.log(4)})
+    assert shared == pytest.approx(
+        {"ln V": math.log(100), "ln 2K": math.log(8), "ln K": math.log(4)}
+    )
 
 
 def test_levels_of_strings():
     levels = plateaus(
-        {"name": "copying", "alphabet": 3, "min_length": 2, "max_length": 4, "context": 30, "eval_lengths": [3, 4]}
+        {
+            "name": "copying",
+            "alphabet": 3,
+            "min_length": 2,
+            "max_length": 4,
+            "context": 30,
+            "eval_lengths": [3, 4],
+        }
     )
     assert list(levels) == ["ln V", "ln A", "bag of letters"]
     assert levels["ln V"] == pytest.approx(math.log(7))
@@ -48,12 +58,15 @@ def test_levels_of_strings():
     for letters in (3, 4):
         strings = list(itertools.product("abc", repeat=letters))
         shares = [[count / letters for count in Counter(string).values()] for string in strings]
-        means.append(sum(-share * math.log(share) for own in shares for share in own) / len(strings))
+        means.append(
+            sum(-share * math.log(share) for own in shares for share in own) / len(strings)
+        )
     assert levels["bag of letters"] == pytest.approx(sum(means) / 2)
 
 
 @pytest.mark.parametrize(
-    "task", [{}, {"name": "a plugin's"}, {"name": "mqar", "pairs": "many"}, {"name": "mqar", "unknown": 1}]
+    "task",
+    [{}, {"name": "a plugin's"}, {"name": "mqar", "pairs": "many"}, {"name": "mqar", "unknown": 1}],
 )
 def test_a_task_that_cannot_be_read_has_no_levels(task):
     assert plateaus(task) == {}
@@ -63,7 +76,9 @@ def test_a_task_that_cannot_be_read_has_no_levels(task):
 
 
 def test_a_staircase_has_two_bumps_and_only_the_second_gains():
-    losses = [a + b for a, b in zip(fall(60, 15, 0.7, 7.6, 0), fall(60, 40, 0.7, 1.4, 0), strict=True)]
+    losses = [
+        a + b for a, b in zip(fall(60, 15, 0.7, 7.6, 0), fall(60, 40, 0.7, 1.4, 0), strict=True)
+    ]
     scores = [0.0 if i < 15 else 0.27 if i < 40 else 1.0 for i in range(60)]
     first, second = bumps(curve_of(losses, scores), "accuracy", chance=0.25)
     assert first.start_step < 1600 < first.end_step
@@ -78,7 +93,9 @@ def test_a_staircase_has_two_bumps_and_only_the_second_gains():
 
 def test_a_bump_is_judged_by_the_tasks_own_score():
     losses = fall(40, 20, 0.7, 3, 0)
-    curve = [Evaluation(i, loss, loss, 1.0 if i > 20 else 0.0, 0.0) for i, loss in enumerate(losses)]
+    curve = [
+        Evaluation(i, loss, loss, 1.0 if i > 20 else 0.0, 0.0) for i, loss in enumerate(losses)
+    ]
     assert [bump.gained for bump in bumps(curve, "accuracy")] == [True]
     assert [bump.gained for bump in bumps(curve, "exact")] == [False]
 
@@ -86,7 +103,9 @@ def test_a_bump_is_judged_by_the_tasks_own_score():
 @pytest.mark.parametrize(
     "losses",
     [
-        [9 * math.exp(-i / 5) for i in range(60)],  # fast from the beginning, then slower and slower
+        [
+            9 * math.exp(-i / 5) for i in range(60)
+        ],  # fast from the beginning, then slower and slower
         [9 * math.exp(-i / 30) for i in range(60)],
         [9 - 9 * i / 59 for i in range(60)],
         [4.5 + 4.5 * math.cos(math.pi * i / 59) for i in range(60)],  # as slow as the schedule
@@ -115,11 +134,18 @@ def test_noise_makes_no_bumps_and_hides_none(seed, noise):
 
 
 def test_a_smooth_fall_that_noise_halts_for_a_moment_is_no_bump():
-    """A fall from the first evaluation on seems calm before wherever noise holds it up; that is allowed for."""
+    """A fall from the first evaluation on seems calm before wherever noise holds it up; that is
+    allowed for.
+    """
     false = 0
     for seed in range(150):
         draw = random.Random(seed)
-        false += bool(bumps(curve_of([9 * math.exp(-i / 20) + draw.gauss(0, 0.2) for i in range(100)]), "accuracy"))
+        false += bool(
+            bumps(
+                curve_of([9 * math.exp(-i / 20) + draw.gauss(0, 0.2) for i in range(100)]),
+                "accuracy",
+            )
+        )
     assert false <= 6  # 3 of 150; many more without the allowance
 
 

@@ -17,7 +17,9 @@ from recollect.analysis import (
 def widths(mixer="mamba", scores=((64, 0.3), (256, 0.9), (128, 0.5)), **model):
     rows = []
     for width, score in scores:
-        rows += make_sweep({1e-3: [0.1, 0.2], 1e-2: [score - 0.1, score + 0.1]}, mixer, width=width, **model)
+        rows += make_sweep(
+            {1e-3: [0.1, 0.2], 1e-2: [score - 0.1, score + 0.1]}, mixer, width=width, **model
+        )
     return rows
 
 
@@ -48,14 +50,26 @@ def test_cells_without_a_result_or_without_the_key_have_no_point():
 
 def test_an_axis_of_words_keeps_the_order_of_the_sweep():
     rows = [make_row(model={"positions": positions}) for positions in ("none", "learned", "alibi")]
-    assert [point.x for point in best_points(group_cells(rows), "model.positions")] == ["none", "learned", "alibi"]
+    assert [point.x for point in best_points(group_cells(rows), "model.positions")] == [
+        "none",
+        "learned",
+        "alibi",
+    ]
 
 
 def test_lines_run_along_one_setting():
     rows = widths(depth=1) + widths(depth=2) + widths("attention", [(64, 0.2)], depth=1)
     lines = scaling_lines(group_cells(rows), "model.width")
-    assert [line.name for line in lines] == ["mamba, depth 1", "mamba, depth 2", "attention, depth 1"]
-    assert [[point.x for point in line.points] for line in lines] == [[64, 128, 256], [64, 128, 256], [64]]
+    assert [line.name for line in lines] == [
+        "mamba, depth 1",
+        "mamba, depth 2",
+        "attention, depth 1",
+    ]
+    assert [[point.x for point in line.points] for line in lines] == [
+        [64, 128, 256],
+        [64, 128, 256],
+        [64],
+    ]
 
 
 def test_pairs_and_batch_move_with_the_length():
@@ -72,10 +86,18 @@ def test_pairs_and_batch_move_with_the_length():
 
 @pytest.mark.parametrize(
     ("scores", "coefficient"),
-    [((0.1, 0.2, 0.9), 1.0), ((0.9, 0.5, 0.1), -1.0), ((0.1, 0.9, 0.5), 0.5), ((0.4, 0.4, 0.4), None), ((0.4,), None)],
+    [
+        ((0.1, 0.2, 0.9), 1.0),
+        ((0.9, 0.5, 0.1), -1.0),
+        ((0.1, 0.9, 0.5), 0.5),
+        ((0.4, 0.4, 0.4), None),
+        ((0.4,), None),
+    ],
 )
 def test_rank_correlation(scores, coefficient):
-    points = best_points(group_cells(widths(scores=list(zip((64, 128, 256), scores, strict=False)))))
+    points = best_points(
+        group_cells(widths(scores=list(zip((64, 128, 256), scores, strict=False))))
+    )
     expected = coefficient if coefficient is None else pytest.approx(coefficient)
     assert rank_correlation(points) == expected
 
@@ -103,4 +125,10 @@ def test_fewer_than_the_four_rates_are_another_search(gone):
 
 
 def test_rates_are_told_apart():
-    assert [is_sparse_rate(rate) for rate in (4.64e-4, 4.642e-4, 5e-4, 1e-3, 1e-2)] == [True, True, False, False, True]
+    assert [is_sparse_rate(rate) for rate in (4.64e-4, 4.642e-4, 5e-4, 1e-3, 1e-2)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]

@@ -19,7 +19,9 @@ def test_a_flat_key_reads_one_setting():
     assert value(ROWS[0], "seed") == 42
 
 
-@pytest.mark.parametrize("key", ["model.mixer.state", "model.mixer", "nothing", "seed.inner", "task.name.length"])
+@pytest.mark.parametrize(
+    "key", ["model.mixer.state", "model.mixer", "nothing", "seed.inner", "task.name.length"]
+)
 def test_what_is_no_setting_of_a_run_reads_as_the_default(key):
     assert value(ROWS[0], key) is None
     assert value(ROWS[0], key, 7) == 7

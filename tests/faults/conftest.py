@@ -1,4 +1,6 @@
-"""Fault tests: the option that replays a failing sequence of kills, and the undisturbed runs that all others must equal."""
+"""Fault tests: the option that replays a failing sequence of kills, and the undisturbed runs that
+all others must equal.
+"""
 
 import secrets
 from collections.abc import Callable
@@ -12,12 +14,17 @@ preload("run_workers", "warm")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kill-seed", type=int, help="replay the random kills of a failed run, which printed this number")
+    parser.addoption(
+        "--kill-seed",
+        type=int,
+        help="replay the random kills of a failed run, which printed this number",
+    )
 
 
 @pytest.fixture
 def kill_seed(request: pytest.FixtureRequest) -> int:
-    # Without this folder on the command line pytest reads the option too late to know it; then the default holds.
+    # Without this folder on the command line pytest reads the option too late to know it; then the
+    # default holds.
     given = request.config.getoption("--kill-seed", default=None)
     seed = secrets.randbelow(2**31) if given is None else given
     print(f"replay with: pytest tests/faults -k {request.node.name} --kill-seed {seed}")  # noqa: T201 (shown when the test fails)
@@ -31,7 +38,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], 
     @cache
     def undisturbed(text: str, pack_size: int = 6) -> dict[str, str]:
         folder = tmp_path_factory.mktemp("reference")
-        with child(folder / "journal", run_workers.train_all, folder / "out", text, pack_size) as running:
+        with child(
+            folder / "journal", run_workers.train_all, folder / "out", text, pack_size
+        ) as running:
             assert running.end() == 0
         found = run_workers.outcome(folder / "out")
         assert {entry.split()[0] for entry in found.values()} == {"done"}

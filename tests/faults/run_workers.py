@@ -1,7 +1,9 @@
-"""What the processes of the running program's fault tests do, and the sweeps they train; imported once by the fork server.
+"""What the processes of the running program's fault tests do, and the sweeps they train; imported
+once by the fork server.
 
-Two sweeps: T, twelve runs of two mixers, and M, a handful of steps for tests that die at every place. Both are compared with
-an undisturbed reference bit for bit, so every process computes with one thread.
+Two sweeps: T, twelve runs of two mixers, and M, a handful of steps for tests that die at every
+place. Both are compared with an undisturbed reference bit for bit, so every process computes with
+one thread.
 """
 
 import ctypes
@@ -21,15 +23,22 @@ from typing import Any
 import torch
 from harness import Acknowledge
 
-from recollect import api, claimed, cli, durable, failpoint, progress, report, tasks
-from recollect.notices import Advanced, Notice, PackStarted, RunEnded
-from recollect.population import Population
-from recollect.runner import Worker
-from recollect.store import Store
-from recollect.sweep import Sweep, parse_sweep
+from recollect import api, report
+from recollect.cli import app as cli
+from recollect.cli import progress
+from recollect.running import pack as claimed
+from recollect.running.events import Advanced, Notice, PackStarted, RunEnded
+from recollect.running.worker import Worker
+from recollect.spec.sweep import Sweep, parse_sweep
+from recollect.store import Store, durable, failpoint
 from recollect.tasks.base import Batch
+from recollect.tasks.build import build_task
+from recollect.training.population import Population
 
-__all__ = ["progress", "report"]  # imported for the command line's sake: the fork server should hold all that it needs
+__all__ = [
+    "progress",
+    "report",
+]  # imported for the command line's sake: the fork server should hold all that it needs
 
 torch.set_num_threads(1)
 
@@ -53,7 +62,8 @@ model.mixer = ["attention", { name = "mamba", state = 4 }]
 train.lr = [1e-3, 1e-2, 1e-1]
 seed = [1, 2]
 """
-# Two rates of M may stop early, so that what a run remembers of its last evaluations matters as well.
+# Two rates of M may stop early, so that what a run remembers of its last evaluations matters as
+# well.
 M = (
     T.replace("steps = 60", "steps = 24")
     .replace("evaluations = 4", "evaluations = 6")
@@ -86,17 +96,23 @@ def plan(folder: Path, text: str, order: int | None = None) -> tuple[str, ...]:
 
 
 def outcome(folder: Path) -> dict[str, str]:
-    """All that may not depend on what happened on the way, by run; floats as the text that names every bit of them."""
+    """All that may not depend on what happened on the way, by run; floats as the text that names
+    every bit of them.
+    """
     results = api.Results.load(folder)
     return {
-        row.run_id: f"{row.status} {row.steps} {row.diverged_step} {row.stopped_early} {row.failure} "
+        row.run_id: f"{row.status} {row.steps} {row.diverged_step} "
+        f"{row.stopped_early} "
+        f"{row.failure} "
         f"{row.parameters} {results.curves.get(row.run_id)!r}"
         for row in results.rows
     }
 
 
 def move_clock_by_steps() -> None:
-    """From here on the time of packs passes by steps alone, so that a checkpoint falls on every fourth step."""
+    """From here on the time of packs passes by steps alone, so that a checkpoint falls on every
+    fourth step.
+    """
     now, step = [0.0], Population.train_step
 
     def counted(self: Population, batch: Batch) -> None:
@@ -107,8 +123,12 @@ def move_clock_by_steps() -> None:
     claimed.time = SimpleNamespace(monotonic=lambda: now[0])  # type: ignore[assignment]
 
 
-def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int, side_by_side: bool = False) -> None:
-    """Plan the sweep and train what is todo; says each pack, each step before it is made and each end after it is stored."""
+def train_all(
+    acknowledge: Acknowledge, folder: Path, text: str, pack_size: int, side_by_side: bool = False
+) -> None:
+    """Plan the sweep and train what is todo; says each pack, each step before it is made and each
+    end after it is stored.
+    """
 
     def listen(notice: Notice) -> None:
         match notice:
@@ -122,13 +142,23 @@ def train_all(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int,
     move_clock_by_steps()
     with Store.create(folder) as store:
         api.plan(store, sweep(text))
-        Worker(store, folder, torch.device("cpu"), listen, pack_size=pack_size, threads=1, side_by_side=side_by_side).work()
+        Worker(
+            store,
+            folder,
+            torch.device("cpu"),
+            listen,
+            pack_size=pack_size,
+            threads=1,
+            side_by_side=side_by_side,
+        ).work()
     for name, times in failpoint._passed.items():
         acknowledge(f"passed {name} {times}")
 
 
 def command(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
-    """The command line with these arguments; its output goes to files beside `prefix`, its exit code is the process's."""
+    """The command line with these arguments; its output goes to files beside `prefix`, its exit
+    code is the process's.
+    """
     move_clock_by_steps()
     sys.argv = ["recollect", *map(str, arguments)]
     for number, name in ((1, "out"), (2, "err")):
@@ -139,21 +169,37 @@ def command(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
     cli.main()
 
 
-# -- sabotage ---------------------------------------------------------------------------------------------------------------
+# -- sabotage
+# ---------------------------------------------------------------------------------------------------------------
 
 
-def poison(acknowledge: Acknowledge, folder: Path, what: str, value: float, at: int, victims: Collection[str]) -> None:
+def poison(
+    acknowledge: Acknowledge,
+    folder: Path,
+    what: str,
+    value: float,
+    at: int,
+    victims: Collection[str],
+) -> None:
     """Train T while step `at` (from 1) puts `value` into the victims' loss, gradient or weights."""
     step = Population.train_step
 
     def poisoned(self: Population, batch: Batch) -> None:
-        hit = [p for p, run in enumerate(self._padded) if run.run_id in victims] if self.step == at - 1 else []
+        hit = (
+            [p for p, run in enumerate(self._padded) if run.run_id in victims]
+            if self.step == at - 1
+            else []
+        )
         weight = self.model.embedding.weight
         if hit and what == "loss":
             loss = self.model.loss
             factor_P = torch.ones(len(self._padded)).index_fill(0, torch.tensor(hit), value)
             self.model.loss = lambda batch: loss(batch) * factor_P  # type: ignore[method-assign]
-        handle = weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor(hit), value)) if hit else None
+        handle = (
+            weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor(hit), value))
+            if hit
+            else None
+        )
         if handle is not None and what != "gradient":
             handle.remove()
         step(self, batch)
@@ -168,13 +214,19 @@ def poison(acknowledge: Acknowledge, folder: Path, what: str, value: float, at: 
     train_all(acknowledge, folder, T, pack_size=6)
 
 
-def never_fit(acknowledge: Acknowledge, folder: Path, most: int, hopeless: Collection[str], die: bool) -> None:
-    """Train T where more than `most` runs together, or a hopeless one, exhaust the memory: by an error, or by the kernel."""
+def never_fit(
+    acknowledge: Acknowledge, folder: Path, most: int, hopeless: Collection[str], die: bool
+) -> None:
+    """Train T where more than `most` runs together, or a hopeless one, exhaust the memory: by an
+    error, or by the kernel.
+    """
     step = Population.train_step
 
     def exhausted(self: Population, batch: Batch) -> None:
         too_many = len(self.members) > most or any(run.run_id in hopeless for run in self.members)
-        if too_many and self.step == 2:  # the third: like a memory that fills up, not a model that is too large to build
+        if (
+            too_many and self.step == 2
+        ):  # the third: like a memory that fills up, not a model that is too large to build
             if die:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
@@ -188,7 +240,9 @@ def come_late(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int)
     """Train while another worker is a little faster: the first claim finds its first run gone."""
     claim, claims = Store.claim, []
 
-    def claim_the_rest(self: Store, run_ids: Iterable[str], owner: str, lease_s: float) -> dict[str, int]:
+    def claim_the_rest(
+        self: Store, run_ids: Iterable[str], owner: str, lease_s: float
+    ) -> dict[str, int]:
         wanted = list(run_ids)
         claims.append(wanted)
         return claim(self, wanted if len(claims) > 1 else wanted[1:], owner, lease_s)
@@ -199,7 +253,8 @@ def come_late(acknowledge: Acknowledge, folder: Path, text: str, pack_size: int)
 
 def in_little_memory(acknowledge: Acknowledge, folder: Path, text: str, more_bytes: int) -> None:
     """Train with no more than so many bytes on top of what the process has taken."""
-    # Tensors straight from the system: what the C library keeps of freed ones in its heap would count against the limit.
+    # Tensors straight from the system: what the C library keeps of freed ones in its heap would
+    # count against the limit.
     ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 65_536)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + more_bytes
@@ -207,7 +262,9 @@ def in_little_memory(acknowledge: Acknowledge, folder: Path, text: str, more_byt
     train_all(acknowledge, folder, text, pack_size=8)
 
 
-def on_full_disk(acknowledge: Acknowledge, prefix: Path, failing_write: int, *arguments: object) -> None:
+def on_full_disk(
+    acknowledge: Acknowledge, prefix: Path, failing_write: int, *arguments: object
+) -> None:
     """The command line on a disk that is full from the n-th piece of a checkpoint on."""
     written = [0]
 
@@ -221,20 +278,27 @@ def on_full_disk(acknowledge: Acknowledge, prefix: Path, failing_write: int, *ar
     command(acknowledge, prefix, *arguments)
 
 
-def with_small_files(acknowledge: Acknowledge, prefix: Path, largest: int, *arguments: object) -> None:
+def with_small_files(
+    acknowledge: Acknowledge, prefix: Path, largest: int, *arguments: object
+) -> None:
     """The command line where no file may grow beyond `largest` bytes."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (largest, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    )
     command(acknowledge, prefix, *arguments)
 
 
 def without_privileges(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
-    """The command line as a user whom the system may refuse something, also where the tests run as superuser."""
+    """The command line as a user whom the system may refuse something, also where the tests run as
+    superuser.
+    """
     header, nothing = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
     assert ctypes.CDLL(None).capset(header, nothing) == 0
     command(acknowledge, prefix, *arguments)
 
 
-# -- data -------------------------------------------------------------------------------------------------------------------
+# -- data
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def digest(batch: Batch) -> str:
@@ -259,6 +323,6 @@ def draw_data(acknowledge: Acknowledge, text: str, burnt: int) -> None:
     run = sweep(text).runs[0]
     torch.manual_seed(burnt)
     torch.rand(burnt)
-    task = tasks.build(run.task, run.data_seed, run.train.batch, torch.device("cpu"))
+    task = build_task(run.task, run.data_seed, run.train.batch, torch.device("cpu"))
     for number in reversed(range(run.train.steps)):
         acknowledge(f"saw alone {number} {digest(task.batch('train', number))}")

@@ -1,4 +1,6 @@
-"""What the processes of the store's and the files' fault tests do; imported once by the fork server."""
+"""What the processes of the store's and the files' fault tests do; imported once by the fork
+server.
+"""
 
 import random
 import resource
@@ -10,11 +12,10 @@ from pathlib import Path
 import torch
 from harness import Acknowledge
 
-from recollect import checkpoint
 from recollect.errors import ResourceError
-from recollect.ownership import this_process
 from recollect.rows import Evaluation
-from recollect.store import PlannedRun, Result, Store
+from recollect.store import PlannedRun, Result, Store, checkpoint
+from recollect.store.ownership import this_process
 
 torch.set_num_threads(1)
 MEMBERS = tuple(f"run-{letter}" for letter in "abcd")
@@ -28,7 +29,14 @@ def planned(run_ids: list[str]) -> list[PlannedRun]:
 def measured(run_id: str, step: int) -> Evaluation:
     """Numbers nobody could have got right by accident, known from the run and step alone."""
     draw = random.Random(f"{run_id} {step}")
-    return Evaluation(step, draw.random(), draw.random(), draw.random(), draw.random(), {"test": {"accuracy": draw.random()}})
+    return Evaluation(
+        step,
+        draw.random(),
+        draw.random(),
+        draw.random(),
+        draw.random(),
+        {"test": {"accuracy": draw.random()}},
+    )
 
 
 def write_for_ever(acknowledge: Acknowledge, folder: Path) -> None:
@@ -42,12 +50,17 @@ def write_for_ever(acknowledge: Acknowledge, folder: Path) -> None:
             store.plan(planned(pack), "endless", f"pack {serial}")
             claims = store.claim(pack, this_process(), lease_s=60)
             store.record(claims, [(run_id, measured(run_id, 1)) for run_id in pack])
-            store.finish(Result(run_id, claims[run_id], "done", 2, 0.5, measured(run_id, 2)) for run_id in pack)
+            store.finish(
+                Result(run_id, claims[run_id], "done", 2, 0.5, measured(run_id, 2))
+                for run_id in pack
+            )
             acknowledge(" ".join(pack))
 
 
 def script(folder: Path) -> Iterator[None]:
-    """A whole life of a folder in small durable steps; started again after a death it goes on where it was."""
+    """A whole life of a folder in small durable steps; started again after a death it goes on where
+    it was.
+    """
     with Store.create(folder) as store:
         yield
         store.plan(planned(list(MEMBERS)), "script", "source")
@@ -63,11 +76,16 @@ def script(folder: Path) -> Iterator[None]:
             yield
             if claims:
                 tensors = {"weights_P": torch.full((len(MEMBERS),), float(step))}
-                checkpoint.save(folder / "checkpoints", checkpoint.Checkpoint(MEMBERS, step, tensors, {"step": step}))
+                checkpoint.save(
+                    folder / "checkpoints",
+                    checkpoint.Checkpoint(MEMBERS, step, tensors, {"step": step}),
+                )
             yield
             store.progress(claims, step)
             yield
-        store.finish(Result(run_id, attempt, "done", LAST_STEP, 1.0) for run_id, attempt in claims.items())
+        store.finish(
+            Result(run_id, attempt, "done", LAST_STEP, 1.0) for run_id, attempt in claims.items()
+        )
         yield
 
 
@@ -84,12 +102,16 @@ def claim_all(acknowledge: Acknowledge, folder: Path, seed: int) -> None:
         while waiting := [run.run_id for run in store.todo()]:
             draw.shuffle(waiting)
             for start in range(0, min(len(waiting), 100), 5):
-                for run_id, attempt in store.claim(waiting[start : start + 5], this_process(), lease_s=60).items():
+                for run_id, attempt in store.claim(
+                    waiting[start : start + 5], this_process(), lease_s=60
+                ).items():
                     acknowledge(f"{run_id} {attempt}")
 
 
 def stall(acknowledge: Acknowledge, folder: Path, lease_s: float) -> None:
-    """Claim everything, stop like a worker in a debugger, and try to write as if nothing had happened."""
+    """Claim everything, stop like a worker in a debugger, and try to write as if nothing had
+    happened.
+    """
     with Store.open(folder) as store:
         claims = store.claim(MEMBERS, this_process(), lease_s)
         acknowledge("claimed")
@@ -101,7 +123,11 @@ def stall(acknowledge: Acknowledge, folder: Path, lease_s: float) -> None:
             store.rewind(claims, -1),
             store.record(claims, late),
         ]
-        refused.append(store.finish(Result(run_id, claims[run_id], "done", 7, 1.0, point) for run_id, point in late))
+        refused.append(
+            store.finish(
+                Result(run_id, claims[run_id], "done", 7, 1.0, point) for run_id, point in late
+            )
+        )
         refused.append(store.release(claims))
         acknowledge(f"refused {[sorted(each) == sorted(MEMBERS) for each in refused]}")
 
@@ -113,7 +139,10 @@ def work_off(acknowledge: Acknowledge, folder: Path) -> None:
             random.shuffle(waiting)
             claims = store.claim(waiting[:4], this_process(), lease_s=60)
             store.record(claims, [(run_id, measured(run_id, 1)) for run_id in claims])
-            store.finish(Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2)) for run_id, attempt in claims.items())
+            store.finish(
+                Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2))
+                for run_id, attempt in claims.items()
+            )
     acknowledge("worked off")
 
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import recollect
-from recollect import checkpoint
-from recollect.checkpoint import Checkpoint
-from recollect.durable import sweep_orphans, write_atomically
 from recollect.errors import ResourceError, StoreError
+from recollect.store import checkpoint
+from recollect.store.checkpoint import Checkpoint
+from recollect.store.durable import sweep_orphans, write_atomically
 
 MEMBERS = ("run-a", "run-b")
 
@@ -26,7 +26,12 @@ MEMBERS = ("run-a", "run-b")
 def at(step: int) -> Checkpoint:
     generator = torch.Generator().manual_seed(step)
     weights_PDD = torch.randn(2, 8, 8, generator=generator)
-    return Checkpoint(MEMBERS, step, {"weights_PDD": weights_PDD, "steps_P": torch.full((2,), step)}, {"step": step})
+    return Checkpoint(
+        MEMBERS,
+        step,
+        {"weights_PDD": weights_PDD, "steps_P": torch.full((2,), step)},
+        {"step": step},
+    )
 
 
 def same(one: Checkpoint, other: Checkpoint) -> bool:
@@ -37,7 +42,8 @@ def same(one: Checkpoint, other: Checkpoint) -> bool:
     )
 
 
-# -- damage ----------------------------------------------------------------------------------------------------------------
+# -- damage
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def assert_damage_is_caught(folder: Path, damaged: bytes) -> None:
@@ -55,7 +61,9 @@ def assert_damage_is_caught(folder: Path, damaged: bytes) -> None:
 
 def test_every_truncation_is_caught(tmp_path: Path, kill_seed: int) -> None:
     draw, sound = random.Random(kill_seed), checkpoint.save(tmp_path / "sound", at(20)).read_bytes()
-    for trial, length in enumerate([0, 1, len(sound) - 1, *(draw.randrange(len(sound)) for _ in range(197))]):
+    for trial, length in enumerate(
+        [0, 1, len(sound) - 1, *(draw.randrange(len(sound)) for _ in range(197))]
+    ):
         folder = tmp_path / str(trial)
         assert_damage_is_caught(folder, sound[:length])
         (kept,) = folder.glob("*.bad")
@@ -65,8 +73,12 @@ def test_every_truncation_is_caught(tmp_path: Path, kill_seed: int) -> None:
 
 def test_every_flipped_bit_is_caught(tmp_path: Path, kill_seed: int) -> None:
     draw, sound = random.Random(kill_seed), checkpoint.save(tmp_path / "sound", at(20)).read_bytes()
-    first_bits = range(8 * 100)  # the magic line, the checksum and the length of the header, all of them
-    for trial, bit in enumerate([*first_bits, *(draw.randrange(8 * len(sound)) for _ in range(400))]):
+    first_bits = range(
+        8 * 100
+    )  # the magic line, the checksum and the length of the header, all of them
+    for trial, bit in enumerate(
+        [*first_bits, *(draw.randrange(8 * len(sound)) for _ in range(400))]
+    ):
         damaged = bytearray(sound)
         damaged[bit // 8] ^= 1 << bit % 8
         if trial % 10 == 0:
@@ -78,7 +90,8 @@ def test_every_flipped_bit_is_caught(tmp_path: Path, kill_seed: int) -> None:
                 checkpoint.load(path)
 
 
-# -- full disks ------------------------------------------------------------------------------------------------------------
+# -- full disks
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failing", ["open", "write", "fsync"])
@@ -115,7 +128,9 @@ def test_a_full_disk_at_any_call_leaves_the_old_checkpoint(
     assert same(checkpoint.load(checkpoint.catalogue(tmp_path).newest("run-a").path), at(20))
 
 
-def test_only_the_temporary_files_of_the_dead_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_temporary_files_of_the_dead_are_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = []
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
@@ -131,7 +146,8 @@ def test_only_the_temporary_files_of_the_dead_are_swept(tmp_path: Path, monkeypa
     assert sorted(tmp_path.iterdir()) == sorted([*kept, foreign])
 
 
-# -- hostile content -------------------------------------------------------------------------------------------------------
+# -- hostile content
+# -------------------------------------------------------------------------------------------------------
 
 
 class Bomb:
@@ -148,9 +164,23 @@ def hostile_files(canary: Path) -> Iterator[bytes]:
     torch.save(Bomb(canary), saved)
     yield bomb
     yield saved.getvalue()
-    bodies = [bomb, saved.getvalue(), b"", b"\xff" * 64, *(headed(text) for text in ("{}", "[]", "[" * 10**5))]
-    abouts = [[], {}, {"run_ids": "ab", "step": 1}, {"run_ids": [1], "step": 1}, {"run_ids": ["a"], "step": "1"}]
-    bodies += [headed(json.dumps({"__metadata__": {"recollect": json.dumps(about)}})) for about in abouts]
+    bodies = [
+        bomb,
+        saved.getvalue(),
+        b"",
+        b"\xff" * 64,
+        *(headed(text) for text in ("{}", "[]", "[" * 10**5)),
+    ]
+    abouts = [
+        [],
+        {},
+        {"run_ids": "ab", "step": 1},
+        {"run_ids": [1], "step": 1},
+        {"run_ids": ["a"], "step": "1"},
+    ]
+    bodies += [
+        headed(json.dumps({"__metadata__": {"recollect": json.dumps(about)}})) for about in abouts
+    ]
     for body in bodies:  # with the right checksum: whoever can write the file can compute that too
         yield b"recollect checkpoint 1\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
@@ -193,9 +223,11 @@ def dangers(source: str) -> set[str]:
 
 
 def test_nothing_in_the_package_turns_data_into_code() -> None:
-    assert dangers("import yaml.x\nfrom pickle import loads\neval('1')\ntorch.load(f)\nmodel.eval()") == {
-        *("yaml.x", "pickle", "eval", "torch.load")
-    }
+    assert dangers(
+        "import yaml.x\nfrom pickle import loads\neval('1')\ntorch.load(f)\nmodel.eval()"
+    ) == {*("yaml.x", "pickle", "eval", "torch.load")}
     sources = list(Path(recollect.__file__).parent.rglob("*.py"))
     assert len(sources) > 5
-    assert {path.name: dangers(path.read_text()) for path in sources if dangers(path.read_text())} == {}
+    assert {
+        path.name: dangers(path.read_text()) for path in sources if dangers(path.read_text())
+    } == {}

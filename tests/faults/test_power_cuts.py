@@ -1,4 +1,6 @@
-"""Files under power cuts: every prefix of the calls that write one, with what was not synced lost in several ways."""
+"""Files under power cuts: every prefix of the calls that write one, with what was not synced lost
+in several ways.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,13 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect import checkpoint
-from recollect.checkpoint import Checkpoint
-from recollect.durable import write_atomically
+from recollect.store import checkpoint
+from recollect.store.checkpoint import Checkpoint
+from recollect.store.durable import write_atomically
 
 
 def at(step: int) -> Checkpoint:
-    return Checkpoint(("run-a", "run-b"), step, {"weights_PD": torch.full((2, 80), float(step))}, {"step": step})
+    return Checkpoint(
+        ("run-a", "run-b"), step, {"weights_PD": torch.full((2, 80), float(step))}, {"step": step}
+    )
 
 
 @dataclass
@@ -25,7 +29,9 @@ class Inode:
 
 @dataclass
 class Disk:
-    """A disk that may lose what was not synced: file content since its fsync, names since the folder's fsync."""
+    """A disk that may lose what was not synced: file content since its fsync, names since the
+    folder's fsync.
+    """
 
     names: dict[str, Inode] = field(default_factory=dict)
     kept_names: dict[str, Inode] = field(default_factory=dict)
@@ -46,19 +52,34 @@ class Disk:
                 self.kept_names = dict(self.names)
 
     def remains(self) -> Iterator[dict[str, bytes]]:
-        """What may be found after the cut: any of the two sets of names, each file with more or less of its content."""
+        """What may be found after the cut: any of the two sets of names, each file with more or
+        less of its content.
+        """
         for names in (self.names, self.kept_names):
             yield {name: inode.synced for name, inode in names.items()}
             yield {name: inode.data for name, inode in names.items()}
-            yield {name: inode.data[: (len(inode.synced) + len(inode.data)) // 2] for name, inode in names.items()}
-            yield {name: inode.synced.ljust(len(inode.data), b"\0") for name, inode in names.items()}
+            yield {
+                name: inode.data[: (len(inode.synced) + len(inode.data)) // 2]
+                for name, inode in names.items()
+            }
+            yield {
+                name: inode.synced.ljust(len(inode.data), b"\0") for name, inode in names.items()
+            }
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> list[tuple[tuple[str, ...], bytes]]:
+def recorded(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]
+) -> list[tuple[tuple[str, ...], bytes]]:
     """The file system calls `act` makes in `folder`, in order."""
     calls: list[tuple[tuple[str, ...], bytes]] = []
     handles: dict[int, str] = {}
-    real_open, real_write, real_fsync, real_replace, real_unlink = os.open, os.write, os.fsync, Path.replace, Path.unlink
+    real_open, real_write, real_fsync, real_replace, real_unlink = (
+        os.open,
+        os.write,
+        os.fsync,
+        Path.replace,
+        Path.unlink,
+    )
 
     def open_(path: Path, flags: int, *rest: int) -> int:
         handle = real_open(path, flags, *rest)
@@ -68,7 +89,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], ob
         return handle
 
     def write(handle: int, data: memoryview) -> int:
-        written = real_write(handle, data[:700])  # short writes are allowed, and make more places to fail
+        written = real_write(
+            handle, data[:700]
+        )  # short writes are allowed, and make more places to fail
         calls.append((("write", handles[handle]), bytes(data[:written])))
         return written
 
@@ -94,7 +117,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], ob
     return calls
 
 
-def cuts(before: Path, calls: list[tuple[tuple[str, ...], bytes]], scratch: Path) -> Iterator[tuple[bool, Path]]:
+def cuts(
+    before: Path, calls: list[tuple[tuple[str, ...], bytes]], scratch: Path
+) -> Iterator[tuple[bool, Path]]:
     """Every state a power cut may leave, as a folder; and whether `calls` were all made before it."""
     old = {path.name: Inode(path.read_bytes(), path.read_bytes()) for path in before.iterdir()}
     for length in range(len(calls) + 1):
@@ -118,7 +143,9 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def test_a_power_cut_leaves_the_old_or_the_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cut_leaves_the_old_or_the_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = tmp_path / "before"
     before.mkdir()
     (before / "result").write_bytes(b"old" * 500)
@@ -133,7 +160,9 @@ def test_a_power_cut_leaves_the_old_or_the_new_file(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("sloppy", ["in place", "no fsync", "no folder sync"])
-def test_the_power_cut_test_catches_a_sloppy_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sloppy: str) -> None:
+def test_the_power_cut_test_catches_a_sloppy_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sloppy: str
+) -> None:
     before = tmp_path / "before"
     before.mkdir()
     (before / "result").write_bytes(b"old" * 500)
@@ -152,11 +181,19 @@ def test_the_power_cut_test_catches_a_sloppy_writer(tmp_path: Path, monkeypatch:
             path.replace(folder / "result")
 
     calls = recorded(monkeypatch, folder, write)
-    states = [((state / "result").read_bytes(), complete) for complete, state in cuts(before, calls, tmp_path / "cut")]
-    assert not all(content == b"new" * 900 or (content == b"old" * 500 and not complete) for content, complete in states)
+    states = [
+        ((state / "result").read_bytes(), complete)
+        for complete, state in cuts(before, calls, tmp_path / "cut")
+    ]
+    assert not all(
+        content == b"new" * 900 or (content == b"old" * 500 and not complete)
+        for content, complete in states
+    )
 
 
-def test_a_power_cut_leaves_a_checkpoint_to_go_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cut_leaves_a_checkpoint_to_go_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = tmp_path / "before"
     checkpoint.save(before, at(10))
     checkpoint.save(before, at(20))
@@ -169,6 +206,9 @@ def test_a_power_cut_leaves_a_checkpoint_to_go_on_from(tmp_path: Path, monkeypat
         newest = catalogue.newest("run-b")
         assert catalogue.problems == ()
         assert newest.step == 30 if complete else newest.step in (20, 30)
-        assert torch.equal(checkpoint.load(newest.path).tensors["weights_PD"], at(newest.step).tensors["weights_PD"])
+        assert torch.equal(
+            checkpoint.load(newest.path).tensors["weights_PD"],
+            at(newest.step).tensors["weights_PD"],
+        )
         found.add(newest.step)
     assert found == {20, 30}

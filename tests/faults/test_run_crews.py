@@ -1,4 +1,6 @@
-"""Several processes on one folder, `recollect run --workers 2`: whoever of them dies, no number is lost or changed."""
+"""Several processes on one folder, `recollect run --workers 2`: whoever of them dies, no number is
+lost or changed.
+"""
 
 import os
 import signal
@@ -11,8 +13,8 @@ from pathlib import Path
 from run_workers import RUNS_OF_T, T, outcome
 from test_run_signals import is_training, resume, running, statuses, wait_until
 
-from recollect.ownership import is_dead
-from recollect.store_file import FILE
+from recollect.store.file import FILE
+from recollect.store.ownership import is_dead
 
 Reference = Callable[..., dict[str, str]]
 
@@ -20,14 +22,21 @@ Reference = Callable[..., dict[str, str]]
 def owners(folder: Path) -> set[str]:
     """Those who hold a run now."""
     with closing(sqlite3.connect(folder / "out" / FILE)) as connection:
-        return {owner for (owner,) in connection.execute("SELECT DISTINCT owner FROM runs WHERE status = 'running'")}
+        return {
+            owner
+            for (owner,) in connection.execute(
+                "SELECT DISTINCT owner FROM runs WHERE status = 'running'"
+            )
+        }
 
 
 def pid(owner: str) -> int:
     return int(owner.rsplit("|", 2)[1])
 
 
-def test_a_killed_process_is_replaced_and_the_sweep_ends(tmp_path: Path, reference: Reference) -> None:
+def test_a_killed_process_is_replaced_and_the_sweep_ends(
+    tmp_path: Path, reference: Reference
+) -> None:
     folder = tmp_path / "child"
     with running(folder, 0.1, "--workers", "2") as process:
         wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
@@ -42,7 +51,9 @@ def test_a_killed_process_is_replaced_and_the_sweep_ends(tmp_path: Path, referen
     assert outcome(folder / "out") == reference(T)
 
 
-def test_when_the_parent_is_killed_its_processes_save_and_end(tmp_path: Path, reference: Reference) -> None:
+def test_when_the_parent_is_killed_its_processes_save_and_end(
+    tmp_path: Path, reference: Reference
+) -> None:
     folder = tmp_path / "parent"
     with running(folder, 0.1, "--workers", "2") as process:
         wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
@@ -56,14 +67,19 @@ def test_when_the_parent_is_killed_its_processes_save_and_end(tmp_path: Path, re
     assert outcome(folder / "out") == reference(T)
 
 
-def test_a_signal_to_the_parent_stops_all_after_a_checkpoint(tmp_path: Path, reference: Reference) -> None:
+def test_a_signal_to_the_parent_stops_all_after_a_checkpoint(
+    tmp_path: Path, reference: Reference
+) -> None:
     folder = tmp_path / "signal"
     with running(folder, 0.1, "--workers", "2") as process:
         wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
         crew = owners(folder)
         process.send_signal(signal.SIGTERM)
         _, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (143, f"recollect: stopped; go on with `recollect resume {folder / 'out'}`\n")
+    assert (process.returncode, complaint) == (
+        143,
+        f"recollect: stopped; go on with `recollect resume {folder / 'out'}`\n",
+    )
     assert all(is_dead(owner) for owner in crew)
     assert statuses(folder) == {"todo"}
     resume(folder)

@@ -1,4 +1,7 @@
-"""Folders as people have them: odd names, links, files in the way, no right to write. It works or refuses, and stays inside."""
+"""Folders as people have them: odd names, links, files in the way, no right to write.
+
+It works or refuses, and stays inside.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -47,7 +50,9 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=range(len(ODD_NAMES)))
-def test_an_odd_name_works_and_nothing_is_written_beside_it(place: Path, name: str, reference: Reference) -> None:
+def test_an_odd_name_works_and_nothing_is_written_beside_it(
+    place: Path, name: str, reference: Reference
+) -> None:
     out = place / name
     assert run(place, run_workers.command, "run", place / "m.toml", "--out", out) == (0, "")
     for verb in ("status", "export", "report", "resume"):
@@ -56,7 +61,9 @@ def test_an_odd_name_works_and_nothing_is_written_beside_it(place: Path, name: s
     assert {path.name for path in place.iterdir()} == {"m.toml", name}
 
 
-@pytest.mark.parametrize("stem", [*ODD_NAMES[:-2], "x" * 250, ODD_NAMES[-1]], ids=range(len(ODD_NAMES)))
+@pytest.mark.parametrize(
+    "stem", [*ODD_NAMES[:-2], "x" * 250, ODD_NAMES[-1]], ids=range(len(ODD_NAMES))
+)
 def test_an_odd_name_of_a_specification_works(place: Path, stem: str, reference: Reference) -> None:
     spec = (place / "m.toml").rename(place / f"{stem}.toml")
     assert run(place, run_workers.command, "run", "--out", place / "out", "--", spec) == (0, "")
@@ -85,11 +92,16 @@ def test_a_name_too_long_is_refused_in_one_line(place: Path) -> None:
 
 
 def test_parents_are_made_and_links_followed(place: Path, reference: Reference) -> None:
-    assert run(place, run_workers.command, "run", place / "m.toml", "--out", place / "a" / "b" / "c") == (0, "")
+    assert run(
+        place, run_workers.command, "run", place / "m.toml", "--out", place / "a" / "b" / "c"
+    ) == (0, "")
     assert outcome(place / "a" / "b" / "c") == reference(M)
     (place / "real").mkdir()
     (place / "link").symlink_to(place / "real")
-    assert run(place, run_workers.command, "run", place / "m.toml", "--out", place / "link") == (0, "")
+    assert run(place, run_workers.command, "run", place / "m.toml", "--out", place / "link") == (
+        0,
+        "",
+    )
     assert outcome(place / "real") == reference(M)
     assert (place / "link").is_symlink()
 
@@ -106,7 +118,12 @@ def test_what_stands_in_the_way_is_refused_in_one_line(place: Path, kind: str) -
             out.symlink_to(out)
     target = out / "inner" if kind == "file in the middle" else out
     before = tree(place)
-    for arguments in (("run", place / "m.toml", "--out", target), ("resume", target), ("status", target), ("report", target)):
+    for arguments in (
+        ("run", place / "m.toml", "--out", target),
+        ("resume", target),
+        ("status", target),
+        ("report", target),
+    ):
         code, said = run(place, run_workers.command, *arguments)
         assert (code, said.count("\n")) == (2, 1), said
         assert str(target) in said
@@ -127,9 +144,14 @@ def locked(place: Path) -> Iterator[Path]:
         path.chmod(0o755)
 
 
-def test_a_folder_without_the_right_to_write(place: Path, locked: Path, reference: Reference) -> None:
+def test_a_folder_without_the_right_to_write(
+    place: Path, locked: Path, reference: Reference
+) -> None:
     before = tree(place)
-    refused = ["run", place / "m.toml", "--out", locked / "empty"], ["run", place / "m.toml", "--out", locked / "empty" / "in"]
+    refused = (
+        ["run", place / "m.toml", "--out", locked / "empty"],
+        ["run", place / "m.toml", "--out", locked / "empty" / "in"],
+    )
     for arguments in (*refused, ["resume", locked], ["report", locked]):
         code, said = run(place, run_workers.without_privileges, *arguments)
         assert (code, said.count("\n")) == (2, 1), said
@@ -137,6 +159,8 @@ def test_a_folder_without_the_right_to_write(place: Path, locked: Path, referenc
     assert run(place, run_workers.without_privileges, "status", locked) == (0, "")
     assert run(place, run_workers.without_privileges, "export", locked) == (0, "")
     assert tree(place) == before
-    assert run(place, run_workers.without_privileges, "report", locked, "-o", place / "page.html") == (0, "")
+    assert run(
+        place, run_workers.without_privileges, "report", locked, "-o", place / "page.html"
+    ) == (0, "")
     assert tree(place) == before | {"page.html"}
     assert outcome(locked) == reference(M)

@@ -1,4 +1,6 @@
-"""A member's numbers are its own: beside NaN and Inf, in any company, in any order, on the same data as every other mixer."""
+"""A member's numbers are its own: beside NaN and Inf, in any company, in any order, on the same
+data as every other mixer.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,15 +13,19 @@ from harness import child
 from run_workers import RUNS_OF_T, STEPS_OF_T, T, outcome, sweep
 
 from recollect.api import Results
-from recollect.planner import evenly
+from recollect.running.planning.planner import evenly
 
 Reference = Callable[..., dict[str, str]]
 RUN_IDS = [run.run_id for run in sweep(T).runs]
 VICTIMS = (RUN_IDS[2], RUN_IDS[7])  # one of each mixer
 
 
-def poisoned(folder: Path, what: str, value: float, at: int, victims: Sequence[str]) -> dict[str, str]:
-    with child(folder / "journal", run_workers.poison, folder / "out", what, value, at, victims) as running:
+def poisoned(
+    folder: Path, what: str, value: float, at: int, victims: Sequence[str]
+) -> dict[str, str]:
+    with child(
+        folder / "journal", run_workers.poison, folder / "out", what, value, at, victims
+    ) as running:
         assert running.end() == 0
     return outcome(folder / "out")
 
@@ -27,7 +33,9 @@ def poisoned(folder: Path, what: str, value: float, at: int, victims: Sequence[s
 # A bad gradient or weight shows in the loss of the next step.
 @pytest.mark.parametrize(("what", "delay"), [("loss", 0), ("gradient", 1), ("weights", 1)])
 @pytest.mark.parametrize(("value", "at"), [(math.nan, 23), (math.inf, 1)])
-def test_one_members_nan_is_its_own(tmp_path: Path, what: str, delay: int, value: float, at: int, reference: Reference) -> None:
+def test_one_members_nan_is_its_own(
+    tmp_path: Path, what: str, delay: int, value: float, at: int, reference: Reference
+) -> None:
     found = poisoned(tmp_path, what, value, at, VICTIMS)
     for run_id, expected in reference(T).items():
         if run_id not in VICTIMS:
@@ -39,7 +47,9 @@ def test_one_members_nan_is_its_own(tmp_path: Path, what: str, delay: int, value
 
 
 @pytest.mark.parametrize("what", ["gradient", "weights"])
-def test_the_last_update_can_break_a_run_too(tmp_path: Path, what: str, reference: Reference) -> None:
+def test_the_last_update_can_break_a_run_too(
+    tmp_path: Path, what: str, reference: Reference
+) -> None:
     found = poisoned(tmp_path, what, math.nan, STEPS_OF_T, VICTIMS)
     for run_id, expected in reference(T).items():
         if run_id in VICTIMS:
@@ -64,17 +74,32 @@ def test_a_sweep_without_survivors_still_makes_a_report(tmp_path: Path, value: f
     found = poisoned(tmp_path, "weights", value, 1, RUN_IDS)
     assert {entry.split()[0] for entry in found.values()} == {"diverged"}
     for verb in ("report", "status", "export", "resume"):
-        with child(tmp_path / f"{verb}.journal", run_workers.command, tmp_path / verb, verb, tmp_path / "out") as running:
+        with child(
+            tmp_path / f"{verb}.journal",
+            run_workers.command,
+            tmp_path / verb,
+            verb,
+            tmp_path / "out",
+        ) as running:
             assert running.end() == 0, (tmp_path / f"{verb}.err").read_text()
     (page,) = (tmp_path / "out").glob("*.html")
     assert f"{RUNS_OF_T} planned = 0 done + {RUNS_OF_T} diverged" in Text(page.read_text()).text
-    assert f"{RUNS_OF_T} planned = 0 done + {RUNS_OF_T} diverged" in (tmp_path / "status.out").read_text()
+    assert (
+        f"{RUNS_OF_T} planned = 0 done + {RUNS_OF_T} diverged"
+        in (tmp_path / "status.out").read_text()
+    )
 
 
-@pytest.mark.parametrize(("pack_size", "order"), [(1, None), (3, None), (12, None), (12, 1), (4, 2), (5, 3)])
-def test_company_and_order_change_no_number(tmp_path: Path, pack_size: int, order: int | None, reference: Reference) -> None:
+@pytest.mark.parametrize(
+    ("pack_size", "order"), [(1, None), (3, None), (12, None), (12, 1), (4, 2), (5, 3)]
+)
+def test_company_and_order_change_no_number(
+    tmp_path: Path, pack_size: int, order: int | None, reference: Reference
+) -> None:
     run_workers.plan(tmp_path / "out", T, order)
-    with child(tmp_path / "journal", run_workers.train_all, tmp_path / "out", T, pack_size) as running:
+    with child(
+        tmp_path / "journal", run_workers.train_all, tmp_path / "out", T, pack_size
+    ) as running:
         assert running.end() == 0
     sizes = {int(line.split()[1]) for line in running.acknowledged() if line.startswith("pack")}
     assert max(sizes) == evenly(RUNS_OF_T // 2, pack_size), "T has two shapes"

@@ -1,4 +1,6 @@
-"""Kept weights under kill -9: whatever happens between two durable steps, a resumed sweep keeps the same files, bit for bit."""
+"""Kept weights under kill -9: whatever happens between two durable steps, a resumed sweep keeps the
+same files, bit for bit.
+"""
 
 import signal
 from pathlib import Path
@@ -8,11 +10,14 @@ import run_workers
 from harness import child
 from run_workers import M, plan
 
-from recollect import failpoint, keep
-from recollect.store import Store
+from recollect.store import Store, failpoint
+from recollect.store import weights as keep
 
 # One mixer, one run after the other, so that the best changes hands.
-RUNS = M.partition("[sweep]")[0] + '[sweep]\nmodel.mixer = ["attention"]\ntrain.lr = [1e-3, 3e-3, 1e-2]\n'
+RUNS = (
+    M.partition("[sweep]")[0]
+    + '[sweep]\nmodel.mixer = ["attention"]\ntrain.lr = [1e-3, 3e-3, 1e-2]\n'
+)
 RUNS = RUNS.replace("steps = 24", "steps = 8").replace("evaluations = 6", "evaluations = 4")
 
 
@@ -24,16 +29,24 @@ def prepare(folder: Path) -> None:
 
 def live(folder: Path, armed: str) -> tuple[int, list[str]]:
     journal = folder.with_name(f"{folder.name}-{armed}")
-    with child(journal, run_workers.train_all, folder, RUNS, 1, environment={failpoint.VARIABLE: armed}) as running:
+    with child(
+        journal, run_workers.train_all, folder, RUNS, 1, environment={failpoint.VARIABLE: armed}
+    ) as running:
         return running.end(), running.acknowledged()
 
 
 def models(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / keep.FOLDER).rglob("*")) if path.is_file()}
+    return {
+        path.name: path.read_bytes()
+        for path in sorted((folder / keep.FOLDER).rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, int]]:
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, bytes], dict[str, int]]:
     """What is kept of a sweep that nothing disturbs, and how often it passes each failpoint."""
     folder = tmp_path_factory.mktemp("undisturbed") / "out"
     prepare(folder)
@@ -45,7 +58,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, byt
     return kept, {name: int(times) for name, times in passed}
 
 
-@pytest.mark.parametrize("name", ["file.written", "file.renamed", "file.durable", "store.committed"])
+@pytest.mark.parametrize(
+    "name", ["file.written", "file.renamed", "file.durable", "store.committed"]
+)
 def test_a_killed_sweep_keeps_the_same_weights(
     tmp_path: Path, name: str, undisturbed: tuple[dict[str, bytes], dict[str, int]]
 ) -> None:

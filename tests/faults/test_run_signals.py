@@ -1,4 +1,6 @@
-"""Signals to a real `python -m recollect run`: a checkpoint and an honest exit code, and no number changed by it."""
+"""Signals to a real `python -m recollect run`: a checkpoint and an honest exit code, and no number
+changed by it.
+"""
 
 import os
 import signal
@@ -14,16 +16,17 @@ from harness import child
 from run_workers import RUNS_OF_T, T, outcome
 
 import recollect
-from recollect import checkpoint
 from recollect.api import Results
 from recollect.errors import SpecError
+from recollect.store import checkpoint
 
 Reference = Callable[..., dict[str, str]]
-# A plugin is a file that is run: this one makes every step so slow that the signal comes before the end, until told otherwise.
+# A plugin is a file that is run: this one makes every step so slow that the signal comes before the
+# end, until told otherwise.
 SLOW = """
 import time
 from pathlib import Path
-from recollect.population import Population
+from recollect.training.population import Population
 step = Population.train_step
 def slow(self, batch):
     step(self, batch)
@@ -42,11 +45,31 @@ def running(folder: Path, seconds_a_step: float, *more: str) -> Iterator[subproc
     spec, plugin = folder / "t.toml", folder / "slow.py"
     spec.write_text(T)
     plugin.write_text(SLOW.format(seconds=seconds_a_step))
-    program = [sys.executable, "-m", "recollect", "run", spec, "--out", folder / "out", "--plugin", plugin, "--device", "cpu"]
+    program = [
+        sys.executable,
+        "-m",
+        "recollect",
+        "run",
+        spec,
+        "--out",
+        folder / "out",
+        "--plugin",
+        plugin,
+        "--device",
+        "cpu",
+    ]
     program += more
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(recollect.__file__).parents[1])}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(recollect.__file__).parents[1]),
+    }
     process = subprocess.Popen(
-        program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        program,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         yield process
@@ -74,7 +97,9 @@ def is_training(folder: Path) -> bool:
 
 
 def resume(folder: Path) -> None:
-    with child(folder / "journal", run_workers.command, folder / "resumed", "resume", folder / "out") as resumed:
+    with child(
+        folder / "journal", run_workers.command, folder / "resumed", "resume", folder / "out"
+    ) as resumed:
         assert resumed.end() == 0
     assert (folder / "resumed.out").read_text().count("] done") == RUNS_OF_T
 
@@ -95,7 +120,10 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
             _, complaint = process.communicate(timeout=60)
             assert time.monotonic() - asked <= 10
             assert process.returncode == wanted[number]
-            assert complaint == f"recollect: stopped; go on with `recollect resume {folders[number] / 'out'}`\n"
+            assert (
+                complaint
+                == f"recollect: stopped; go on with `recollect resume {folders[number] / 'out'}`\n"
+            )
             assert statuses(folders[number]) == {"todo"}, "the runs were given back"
             found = checkpoint.catalogue(folders[number] / "out" / "checkpoints")
             assert found.problems == ()
@@ -108,7 +136,9 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
 def test_the_second_interrupt_does_not_wait(tmp_path: Path, reference: Reference) -> None:
     folder = tmp_path / "second"
     with running(folder, seconds_a_step=100) as process:
-        wait_until((folder / "in a step").exists, "never trained")  # earlier, the first one would be granted at once
+        wait_until(
+            (folder / "in a step").exists, "never trained"
+        )  # earlier, the first one would be granted at once
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.5)
         assert process.poll() is None, "the first one waits for the step"

@@ -1,4 +1,6 @@
-"""A damaged, truncated, robbed or foreign database file: named, never touched, and read as far as it can be."""
+"""A damaged, truncated, robbed or foreign database file: named, never touched, and read as far as
+it can be.
+"""
 
 import os
 import random
@@ -14,11 +16,11 @@ from harness import child, preload
 from store_workers import measured, planned
 
 from recollect.errors import StoreError
-from recollect.ownership import this_process
 from recollect.rows import RunRow
-from recollect.salvage import salvage
 from recollect.store import Result, Store
-from recollect.store_file import FILE
+from recollect.store.file import FILE
+from recollect.store.ownership import this_process
+from recollect.store.salvage import salvage
 
 preload("store_workers")
 
@@ -30,7 +32,10 @@ def filled(folder: Path, runs: int = 300) -> list[RunRow]:
         store.plan(planned(run_ids), "filled", "source")
         for start in range(0, runs, 50):
             claims = store.claim(run_ids[start : start + 50], this_process(), 60)
-            store.finish(Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2)) for run_id, attempt in claims.items())
+            store.finish(
+                Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2))
+                for run_id, attempt in claims.items()
+            )
         return store.rows()
 
 
@@ -40,7 +45,10 @@ def test_a_truncated_log_opens_as_an_earlier_moment(tmp_path: Path, kill_seed: i
         store.plan(planned([f"{serial:03d}" for serial in range(100)]), "s", "source")
         for serial in range(100):
             claims = store.claim([f"{serial:03d}"], this_process(), 60)
-            store.finish(Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2)) for run_id, attempt in claims.items())
+            store.finish(
+                Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2))
+                for run_id, attempt in claims.items()
+            )
         copied = tmp_path / "copied"
         shutil.copytree(source, copied)  # as a power cut would leave it: the log not yet folded in
     size = (copied / f"{FILE}-wal").stat().st_size
@@ -52,7 +60,9 @@ def test_a_truncated_log_opens_as_an_earlier_moment(tmp_path: Path, kill_seed: i
         os.truncate(folder / f"{FILE}-wal", draw.randrange(size))
         with Store.open(folder) as store:
             done = [row.run_id for row in store.rows() if row.status == "done"]
-            assert done == [f"{serial:03d}" for serial in range(len(done))], "not a moment that ever was"
+            assert done == [f"{serial:03d}" for serial in range(len(done))], (
+                "not a moment that ever was"
+            )
             if trial % 20 == 0:
                 assert store.check() == []
         numbers_done.add(len(done))
@@ -66,13 +76,17 @@ def complaint(folder: Path) -> str:
         with Store.open(folder, read_only=True) as store:
             return "\n".join(store.check())
     except StoreError as error:
-        names_all = str(folder / FILE) in str(error) and f"recollect export {folder} --salvage" in str(error)
+        names_all = str(folder / FILE) in str(
+            error
+        ) and f"recollect export {folder} --salvage" in str(error)
         return str(error) if names_all and error.exit_code == 3 else ""
 
 
 def root_of_runs(folder: Path) -> int:
     connection = sqlite3.connect(folder / FILE)
-    (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()
+    (root,) = connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'runs'"
+    ).fetchone()
     connection.close()
     return root
 
@@ -96,7 +110,9 @@ def test_a_damaged_page_is_named_and_the_rest_salvaged(tmp_path: Path, kill_seed
             assert row.spec == truth[row.run_id].spec
         assert problems or len(rows) == len(truth)  # a bad index page costs no row
         assert len({row.run_id for row in rows}) == len(rows)
-        assert len(rows) > len(truth) // 2 or (page + 1 == way_in and "sqlite3 recollect.db .recover" in problems[-1])
+        assert len(rows) > len(truth) // 2 or (
+            page + 1 == way_in and "sqlite3 recollect.db .recover" in problems[-1]
+        )
         best = max(best, len(rows) if problems else 0)
         assert (folder / FILE).read_bytes() == damaged, "reading must not change a damaged file"
         assert [path.name for path in folder.iterdir()] == [FILE]
@@ -143,7 +159,9 @@ def newer_database(path: Path) -> None:
         (newer_database, "written by a newer recollect (schema 3, this one knows 1); upgrade"),
     ],
 )
-def test_a_file_that_is_not_ours_is_refused_and_untouched(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+def test_a_file_that_is_not_ours_is_refused_and_untouched(
+    tmp_path: Path, make: Callable[[Path], None], words: str
+) -> None:
     path = tmp_path / FILE
     make(path)
     before = path.read_bytes()

@@ -1,4 +1,6 @@
-"""The store under kill -9, crowds, stalls and full disks: what it acknowledged stays, what it cannot keep it says."""
+"""The store under kill -9, crowds, stalls and full disks: what it acknowledged stays, what it
+cannot keep it says.
+"""
 
 import os
 import signal
@@ -11,22 +13,30 @@ import store_workers
 from harness import Child, child, kill_at_random, preload
 from store_workers import LAST_STEP, MEMBERS, measured, planned
 
-from recollect import checkpoint, failpoint
-from recollect.durable import sweep_orphans
 from recollect.errors import SpecError
-from recollect.ownership import this_process
 from recollect.rows import FINISHED
-from recollect.store import Result, Store
-from recollect.store_file import FILE
+from recollect.store import Result, Store, checkpoint, failpoint
+from recollect.store.durable import sweep_orphans
+from recollect.store.file import FILE
+from recollect.store.ownership import this_process
 
 preload("store_workers")
 
 
 def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> None:
     seen = 0
-    for life in range(5):  # of a folder: every check reads all of it, which would take longer and longer
+    for life in range(
+        5
+    ):  # of a folder: every check reads all of it, which would take longer and longer
         folder, journal = tmp_path / f"out{life}", tmp_path / f"journal{life}"
-        kills = kill_at_random(journal, store_workers.write_for_ever, folder, seed=kill_seed + life, kills=40, longest_s=0.12)
+        kills = kill_at_random(
+            journal,
+            store_workers.write_for_ever,
+            folder,
+            seed=kill_seed + life,
+            kills=40,
+            longest_s=0.12,
+        )
         for count, packs in enumerate(kills, start=1):
             if not packs or count % 5:
                 continue
@@ -39,7 +49,9 @@ def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> 
                 assert rows[run_id].status == "done"
                 assert rows[run_id].accuracy == measured(run_id, 2).accuracy
             # Four finish together: never is a pack done in part.
-            finished = Counter(run_id.split("-")[0] for run_id, row in rows.items() if row.status in FINISHED)
+            finished = Counter(
+                run_id.split("-")[0] for run_id, row in rows.items() if row.status in FINISHED
+            )
             assert set(finished.values()) == {4}
         seen += len(packs)
     assert seen > 200, "the kills came too early to prove anything"
@@ -51,13 +63,21 @@ def picture(folder: Path) -> object:
         return "nothing"
     try:
         with Store.open(folder, read_only=True) as store:
-            held = {row.run_id: (row.status in FINISHED, row.steps, row.accuracy) for row in store.rows()}
+            held = {
+                row.run_id: (row.status in FINISHED, row.steps, row.accuracy)
+                for row in store.rows()
+            }
             curves = {run_id: [at.step for at in curve] for run_id, curve in store.curves().items()}
     except SpecError:  # killed between making the file and making its tables
         return "nothing"
     found = checkpoint.catalogue(folder / "checkpoints")
     assert found.problems == ()
-    return held, curves, [entry.step for entry in found.entries][-1:], len(found.entries) <= checkpoint.KEEP + 1
+    return (
+        held,
+        curves,
+        [entry.step for entry in found.entries][-1:],
+        len(found.entries) <= checkpoint.KEEP + 1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +86,13 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     return [picture(folder), *(picture(folder) for _ in store_workers.script(folder))]
 
 
-@pytest.mark.parametrize("name", [name for name in failpoint.NAMES if name.split(".")[0] in ("file", "store", "checkpoint")])
-def test_death_at_a_failpoint_leaves_the_old_or_the_new(tmp_path: Path, name: str, pictures: list[object]) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [name for name in failpoint.NAMES if name.split(".")[0] in ("file", "store", "checkpoint")],
+)
+def test_death_at_a_failpoint_leaves_the_old_or_the_new(
+    tmp_path: Path, name: str, pictures: list[object]
+) -> None:
     for passing in (1, 2, 3, 7):
         folder, journal = tmp_path / f"out{passing}", tmp_path / f"journal{passing}"
         armed = {failpoint.VARIABLE: f"{name}:{passing}"}
@@ -93,7 +118,10 @@ def test_eight_processes_claim_each_run_once(tmp_path: Path) -> None:
     folder, runs = tmp_path / "out", 2000
     with Store.create(folder) as store:
         store.plan(planned([f"{serial:04d}" for serial in range(runs)]), "crowd", "source")
-    crowd = [Child(tmp_path / f"journal{seed}", store_workers.claim_all, folder, seed) for seed in range(8)]
+    crowd = [
+        Child(tmp_path / f"journal{seed}", store_workers.claim_all, folder, seed)
+        for seed in range(8)
+    ]
     try:
         for member in crowd:
             member.wait_for("ready")
@@ -106,7 +134,9 @@ def test_eight_processes_claim_each_run_once(tmp_path: Path) -> None:
     claims = [line for member in crowd for line in member.acknowledged() if line != "ready"]
     assert sorted(claims) == [f"{serial:04d} 1" for serial in range(runs)]
     assert runs / took > 200, f"{runs / took:.0f} claims a second"
-    assert sum(len(member.acknowledged()) > 1 for member in crowd) > 1, "one process claimed everything: nothing was contested"
+    assert sum(len(member.acknowledged()) > 1 for member in crowd) > 1, (
+        "one process claimed everything: nothing was contested"
+    )
 
 
 def test_a_stalled_worker_writes_nothing_after_it_was_replaced(tmp_path: Path) -> None:
@@ -123,9 +153,16 @@ def test_a_stalled_worker_writes_nothing_after_it_was_replaced(tmp_path: Path) -
             os.kill(stalled.process.pid, signal.SIGCONT)
             assert stalled.end() == 0
             assert stalled.acknowledged()[-1] == f"refused {[True] * 6}"
-        store.finish(Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2)) for run_id, attempt in claims.items())
+        store.finish(
+            Result(run_id, attempt, "done", 2, 0.5, measured(run_id, 2))
+            for run_id, attempt in claims.items()
+        )
         for row in store.rows():
-            assert (row.status, row.attempt, row.accuracy) == ("done", 2, measured(row.run_id, 2).accuracy)
+            assert (row.status, row.attempt, row.accuracy) == (
+                "done",
+                2,
+                measured(row.run_id, 2).accuracy,
+            )
             assert [at.step for at in store.curve(row.run_id)] == [1, 2]
         assert sum(note.kind == "late" for note in store.notes()) == 2 * len(MEMBERS)
 
@@ -157,7 +194,20 @@ def test_every_reading_beside_two_writers_adds_up(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said_and_costs_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    limits = [0, 1, 4096, 20_000, 32_768, 33_000, 50_000, 80_000, 120_000, 200_000, 300_000, 1_000_000]
+    limits = [
+        0,
+        1,
+        4096,
+        20_000,
+        32_768,
+        33_000,
+        50_000,
+        80_000,
+        120_000,
+        200_000,
+        300_000,
+        1_000_000,
+    ]
     with child(tmp_path / "journal", store_workers.fill_the_disk, folder, limits) as filling:
         assert filling.end() == 0
     outcomes = dict(line.split(" ", 1) for line in filling.acknowledged())
@@ -175,7 +225,10 @@ def test_a_full_disk_is_said_and_costs_nothing(tmp_path: Path) -> None:
 
 def test_a_writer_waits_for_another(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    with Store.create(folder) as store, child(tmp_path / "journal", store_workers.hold_the_lock, folder, 0.5) as holder:
+    with (
+        Store.create(folder) as store,
+        child(tmp_path / "journal", store_workers.hold_the_lock, folder, 0.5) as holder,
+    ):
         holder.wait_for("locked")
         began = time.monotonic()
         store.note("test", "after the other")

@@ -1,4 +1,6 @@
-"""Softmax attention beyond the contract: the equations written out, its numbers at the start, and what each option does."""
+"""Softmax attention beyond the contract: the equations written out, its numbers at the start, and
+what each option does.
+"""
 
 import math
 from dataclasses import replace
@@ -9,18 +11,24 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Site, build
-from recollect.mixers.attention import Attention
-from recollect.nn import Noise, initialise, parameter_kinds
+from recollect.mixers.attention.mixer import Attention
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import Noise, initialise, parameter_kinds
 from recollect.ops.softmax_attention import alibi_slopes
-from recollect.spec import MIXERS, ModelSpec
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
 
 
-def attention(positions: str = "none", width: int = D, length: int = L, **options: object) -> Attention:
-    mixer = Case("attention", options, positions).build(population=P, width=width, length=length, dtype=DOUBLE)
+def attention(
+    positions: str = "none", width: int = D, length: int = L, **options: object
+) -> Attention:
+    mixer = Case("attention", options, positions).build(
+        population=P, width=width, length=length, dtype=DOUBLE
+    )
     assert isinstance(mixer, Attention)
     return mixer
 
@@ -54,16 +62,23 @@ def turned_by_hand(x_LD: Tensor, channels: int) -> Tensor:
     return y_LD
 
 
-def branch_by_hand(mixer: Attention, weights: dict[str, Tensor], branch: str, x_LD: Tensor) -> Tensor:
+def branch_by_hand(
+    mixer: Attention, weights: dict[str, Tensor], branch: str, x_LD: Tensor
+) -> Tensor:
     spec, third = mixer.spec, slice("qkv".index(branch) * D, ("qkv".index(branch) + 1) * D)
-    before, after = (spec.conv != "none" and branch in spec.conv and spec.conv_place == place for place in ("before", "after"))
+    before, after = (
+        spec.conv != "none" and branch in spec.conv and spec.conv_place == place
+        for place in ("before", "after")
+    )
     conv = [weights.get(f"convs.{branch}.{part}") for part in ("weight", "bias")]
     if before:
         x_LD = convolved_by_hand(x_LD, *conv, spec.conv_padding)
     if "qkv.weight" in weights:
         y_LD = x_LD @ weights["qkv.weight"][:, third] + weights["qkv.bias"][third]
     else:
-        y_LD = x_LD @ weights[f"projections.{branch}.weight"] + weights[f"projections.{branch}.bias"]
+        y_LD = (
+            x_LD @ weights[f"projections.{branch}.weight"] + weights[f"projections.{branch}.bias"]
+        )
     return convolved_by_hand(y_LD, *conv, spec.conv_padding) if after else y_LD
 
 
@@ -82,9 +97,15 @@ def by_hand(mixer: Attention, p: int, x_LD: Tensor) -> Tensor:
         for i in range(length):
             scores = [float(q_h[i] @ k_h[j]) / math.sqrt(channels) for j in range(i + 1)]
             if positions == "relative":
-                scores = [score + float(weights["relative_PHL"][head, i - j]) for j, score in enumerate(scores)]
+                scores = [
+                    score + float(weights["relative_PHL"][head, i - j])
+                    for j, score in enumerate(scores)
+                ]
             if positions == "alibi":
-                scores = [score - alibi_slopes(spec.heads)[head] * (i - j) for j, score in enumerate(scores)]
+                scores = [
+                    score - alibi_slopes(spec.heads)[head] * (i - j)
+                    for j, score in enumerate(scores)
+                ]
             exponentials = [math.exp(score - max(scores)) for score in scores]
             for j, exponential in enumerate(exponentials):
                 mixed_LD[i, part] += exponential / sum(exponentials) * v[j, part]
@@ -112,7 +133,9 @@ VARIANTS = [
 @pytest.mark.parametrize(("positions", "options"), VARIANTS, ids=str)
 def test_it_is_the_equations_written_out(positions, options):
     mixer, x_PBLD = spread(attention(positions, **options)), inputs(P, B, L, D, dtype=DOUBLE)
-    wanted = torch.stack([torch.stack([by_hand(mixer, p, x_LD) for x_LD in x_PBLD[p]]) for p in range(P)])
+    wanted = torch.stack(
+        [torch.stack([by_hand(mixer, p, x_LD) for x_LD in x_PBLD[p]]) for p in range(P)]
+    )
     torch.testing.assert_close(mixer(x_PBLD), wanted, rtol=1e-11, atol=1e-11)
 
 
@@ -120,7 +143,9 @@ def test_it_is_the_equations_written_out(positions, options):
 def test_the_fused_kernel_and_the_written_out_softmax_agree(positions):
     """A site with dropout takes the second; at evaluation nothing is dropped."""
     fused = spread(attention(positions, heads=2))
-    explicit = build(fused.spec, replace(fused.site, dropout=0.3, noise=Noise(P))).to(DOUBLE).eval()
+    explicit = (
+        build_mixer(fused.spec, replace(fused.site, dropout=0.3, noise=Noise(P))).to(DOUBLE).eval()
+    )
     explicit.load_state_dict(fused.state_dict())
     x_PBLD = inputs(P, B, L, D, dtype=DOUBLE)
     torch.testing.assert_close(fused(x_PBLD), explicit(x_PBLD), rtol=1e-12, atol=1e-12)
@@ -138,13 +163,20 @@ def test_alibi_slopes_are_those_of_the_paper(heads, exponents):
 
 
 def test_a_shift_of_all_keys_changes_nothing_unless_they_are_turned():
-    """Why the bias of the keys, and of their convolution, has no gradient but rounding under every position but rope."""
+    """Why the bias of the keys, and of their convolution, has no gradient but rounding under every
+    position but rope.
+    """
     for positions in ("none", "relative", "alibi", "rope"):
-        mixer, x_PBLD = spread(attention(positions, conv="k", conv_place="after")), inputs(P, B, L, D, dtype=DOUBLE)
+        mixer, x_PBLD = (
+            spread(attention(positions, conv="k", conv_place="after")),
+            inputs(P, B, L, D, dtype=DOUBLE),
+        )
         before = mixer(x_PBLD)
         with torch.no_grad():
             mixer.convs["k"].bias += 1
-        assert torch.allclose(mixer(x_PBLD), before, rtol=1e-12, atol=1e-12) == (positions != "rope")
+        assert torch.allclose(mixer(x_PBLD), before, rtol=1e-12, atol=1e-12) == (
+            positions != "rope"
+        )
 
 
 # ---- the numbers at the start ----
@@ -161,13 +193,18 @@ def test_linear_layers_start_as_zoologys(depth, conv):
             assert not parameter.any(), name
             continue
         std = 0.02 / math.sqrt(2 * depth) if name == "out.weight" else 0.02
-        assert parameter.std().item() == pytest.approx(std, rel=4 / math.sqrt(2 * parameter.numel())), name
+        assert parameter.std().item() == pytest.approx(
+            std, rel=4 / math.sqrt(2 * parameter.numel())
+        ), name
         assert abs(parameter.mean().item()) < 4 * std / math.sqrt(parameter.numel()), name
 
 
 @pytest.mark.parametrize("taps", [3, 4])
 def test_convolutions_start_as_conv1d(taps):
-    mixer, bound = Case("attention", {"conv": "qkv", "conv_kernel": taps}).build(width=256), taps**-0.5
+    mixer, bound = (
+        Case("attention", {"conv": "qkv", "conv_kernel": taps}).build(width=256),
+        taps**-0.5,
+    )
     for conv in mixer.convs.values():
         for parameter in (conv.weight, conv.bias):
             assert parameter.abs().max() <= bound
@@ -187,7 +224,9 @@ def test_parameters_and_state_follow_the_formulas(width, taps, place, conv, bran
     assert mixer.state_size() == 2 * width * length + branches * (taps - 1) * width
 
 
-@pytest.mark.parametrize(("positions", "more"), [("none", 0), ("rope", 0), ("alibi", 0), ("relative", 4 * L)])
+@pytest.mark.parametrize(
+    ("positions", "more"), [("none", 0), ("rope", 0), ("alibi", 0), ("relative", 4 * L)]
+)
 def test_only_relative_positions_have_parameters_and_they_start_at_zero(positions, more):
     mixer = attention(positions, heads=4)
     assert sum(parameter[0].numel() for parameter in mixer.parameters()) == 4 * D**2 + 4 * D + more
@@ -198,7 +237,10 @@ def test_only_relative_positions_have_parameters_and_they_start_at_zero(position
 def test_operations_are_counted_over_the_positions_seen():
     scores_and_values = 2 * D * sum(range(1, L + 1)) / L
     assert attention().operations_per_token() == 4 * D**2 + scores_and_values
-    assert attention(conv="qk", conv_kernel=3).operations_per_token() == 4 * D**2 + scores_and_values + 2 * 3 * D
+    assert (
+        attention(conv="qk", conv_kernel=3).operations_per_token()
+        == 4 * D**2 + scores_and_values + 2 * 3 * D
+    )
 
 
 def test_kinds_of_parameters():
@@ -217,7 +259,9 @@ def test_kinds_of_parameters():
 def test_a_convolution_changes_its_branches_alone(conv, place):
     """Values depend on v alone, the matrix on q and k."""
     plain, mixer = attention(), spread(attention(conv=conv, conv_place=place))
-    for branch, (weight, bias) in enumerate(zip(mixer_thirds(mixer, "weight"), mixer_thirds(mixer, "bias"), strict=True)):
+    for branch, (weight, bias) in enumerate(
+        zip(mixer_thirds(mixer, "weight"), mixer_thirds(mixer, "bias"), strict=True)
+    ):
         with torch.no_grad():
             plain.qkv.weight[..., branch * D : (branch + 1) * D] = weight
             plain.qkv.bias[..., branch * D : (branch + 1) * D] = bias
@@ -255,20 +299,27 @@ def test_padding_without_a_convolution_is_no_look_ahead():
 
 @pytest.mark.parametrize("positions", ["rope", "alibi", "relative"])
 def test_positions_are_distances(positions):
-    """Rows of equal tokens: the weights of a query and a key are the product of their distance alone."""
+    """Rows of equal tokens: the weights of a query and a key are the product of their distance
+    alone.
+    """
     mixer = spread(attention(positions, heads=2))
     effective = mixer.effective_attention(inputs(P, B, 1, D, dtype=DOUBLE).expand(P, B, L, D))
     logs = effective.weights_PBHLL.log()
     scores = logs - logs.diagonal(dim1=-2, dim2=-1)[..., None]
     for distance in range(L - 1):
         diagonal = scores.diagonal(-distance, dim1=-2, dim2=-1)
-        torch.testing.assert_close(diagonal, diagonal[..., :1].expand_as(diagonal), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            diagonal, diagonal[..., :1].expand_as(diagonal), rtol=1e-9, atol=1e-9
+        )
     assert (scores[..., L - 1, 0] != 0).all()
 
 
 def test_only_the_share_of_channels_is_turned():
     """With the turned channels of the queries at zero, rope changes nothing."""
-    mixer, x_PBLD = spread(attention("rope", heads=2, rope_share=0.4)), inputs(P, B, L, D, dtype=DOUBLE)
+    mixer, x_PBLD = (
+        spread(attention("rope", heads=2, rope_share=0.4)),
+        inputs(P, B, L, D, dtype=DOUBLE),
+    )
     plain = attention(heads=2)
     with torch.no_grad():
         for parameter in mixer.qkv.parameters():
@@ -286,11 +337,15 @@ def test_only_the_share_of_channels_is_turned():
 SEEDS = torch.tensor([5, 6])
 
 
-def dropping(layer: int = 0, share: float = 0.25, population: int = P, seeds: Tensor = SEEDS, step: int = 3) -> Attention:
+def dropping(
+    layer: int = 0, share: float = 0.25, population: int = P, seeds: Tensor = SEEDS, step: int = 3
+) -> Attention:
     noise = Noise(population)
     noise.set(seeds, step)
     spec = MIXERS["attention"].model_validate({"name": "attention", "heads": 2})
-    mixer = build(spec, Site(population, D, 64, 2, "none", layer=layer, dropout=share, noise=noise))
+    mixer = build_mixer(
+        spec, Site(population, D, 64, 2, "none", layer=layer, dropout=share, noise=noise)
+    )
     assert isinstance(mixer, Attention)
     initialise(mixer, seeds.tolist())
     return mixer.train()
@@ -301,7 +356,9 @@ def test_dropout_zeroes_weights_of_the_softmax_and_scales_up_the_rest():
     effective = mixer.effective_attention(x_PBLD)
     mask = mixer.dropout(torch.ones_like(effective.weights_PBHLL))
     assert mask.unique().tolist() == pytest.approx([0, 1 / 0.75])
-    assert (mask == 0).float().mean().item() == pytest.approx(0.25, abs=4 * math.sqrt(0.25 * 0.75 / mask.numel()))
+    assert (mask == 0).float().mean().item() == pytest.approx(
+        0.25, abs=4 * math.sqrt(0.25 * 0.75 / mask.numel())
+    )
     wanted = effective.finish((effective.weights_PBHLL * mask) @ effective.values_PBHLD)
     torch.testing.assert_close(mixer(x_PBLD), wanted)
     assert not torch.allclose(wanted, effective.output())
@@ -327,29 +384,47 @@ REFUSALS = [
     (
         {"heads": 64},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = 1.0 of a head's 1 is 1; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = "
+        "1.0 of a "
+        "head's 1 is 1; make it an even number",
     ),
     (
         {"heads": 4, "rope_share": 0.2},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = 0.2 of a head's 16 is 3; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = "
+        "0.2 of a "
+        "head's 16 is 3; make it an even number",
     ),
     (
         {"heads": 4, "rope_share": 0.01},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = 0.01 of a head's 16 is 0; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = "
+        "0.01 of a "
+        "head's 16 is 0; make it an even number",
     ),
     ({"rope_share": 0.0}, "rope", "mixer.rope_share = 0.0: must be greater than 0"),
-    ({"conv": "kv"}, "none", "mixer.conv = 'kv': must be one of 'none', 'q', 'k', 'v', 'qk' or 'qkv'"),
+    (
+        {"conv": "kv"},
+        "none",
+        "mixer.conv = 'kv': must be one of 'none', 'q', 'k', 'v', 'qk' or 'qkv'",
+    ),
     ({"conv_kernel": 1}, "none", "mixer.conv_kernel = 1: must be at least 2"),
-    ({"conv_place": "middle"}, "none", "mixer.conv_place = 'middle': must be one of 'before' or 'after'"),
+    (
+        {"conv_place": "middle"},
+        "none",
+        "mixer.conv_place = 'middle': must be one of 'before' or 'after'",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("options", "positions", "message"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
+@pytest.mark.parametrize(
+    ("options", "positions", "message"), REFUSALS, ids=[str(row[0]) for row in REFUSALS]
+)
 def test_bad_options_are_refused_with_a_reason(options, positions, message):
     with pytest.raises(SpecError) as caught:
-        ModelSpec.parse({"mixer": {"name": "attention", **options}, "positions": positions, "width": 64})
+        ModelSpec.parse(
+            {"mixer": {"name": "attention", **options}, "positions": positions, "width": 64}
+        )
     assert str(caught.value).startswith(message)
 
 
@@ -368,5 +443,5 @@ def test_it_runs_without_data(positions, options):
     """The planner counts memory on the meta device."""
     with torch.device("meta"):
         spec = MIXERS["attention"].model_validate({"name": "attention", **options})
-        mixer = build(spec, Site(P, D, L, 2, positions))
+        mixer = build_mixer(spec, Site(P, D, L, 2, positions))
         assert mixer(torch.empty(P, B, L, D)).shape == (P, B, L, D)

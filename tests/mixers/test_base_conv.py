@@ -1,4 +1,6 @@
-"""BaseConv: its equations position by position, which layers are long, what it starts with, what it costs."""
+"""BaseConv: its equations position by position, which layers are long, what it starts with, what it
+costs.
+"""
 
 import math
 
@@ -8,16 +10,23 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.model import Model
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.model.layers import parameter_kinds
+from recollect.model.model import Model
+from recollect.spec.model import ModelSpec
 
 DOUBLE = torch.float64
-OPTIONS = [{"filter": "short"}, {"filter": "short", "kernel": 2}, {"filter": "short", "kernel": 7}, {"filter": "long"}]
+OPTIONS = [
+    {"filter": "short"},
+    {"filter": "short", "kernel": 2},
+    {"filter": "short", "kernel": 7},
+    {"filter": "long"},
+]
 
 
 def built(width: int = 64, length: int = 64, population: int = 4, layer: int = 0, **options):
-    return Case("base_conv", options, layer=layer).build(population=population, width=width, length=length)
+    return Case("base_conv", options, layer=layer).build(
+        population=population, width=width, length=length
+    )
 
 
 def floats(mixer) -> int:
@@ -36,8 +45,12 @@ def reference(mixer, p: int, length: int, x_LD: Tensor) -> Tensor:
             mixed = x_LD[t].clone()
             for lag in range(t + 1):
                 angle = 1e-4 * 2 * math.pi * lag / length
-                z = torch.tensor([lag / max(length - 1, 1), math.cos(angle), -math.sin(angle)], dtype=DOUBLE)
-                hidden = (z @ weights["filter_into.weight"] + weights["filter_into.bias"]).clamp(min=0)
+                z = torch.tensor(
+                    [lag / max(length - 1, 1), math.cos(angle), -math.sin(angle)], dtype=DOUBLE
+                )
+                hidden = (z @ weights["filter_into.weight"] + weights["filter_into.bias"]).clamp(
+                    min=0
+                )
                 tap = hidden @ weights["filter_out.weight"] + weights["filter_out.bias"]
                 mixed = mixed + tap * x_LD[t - lag]
         else:
@@ -58,7 +71,9 @@ def test_it_is_its_equations(options, length):
         for row in range(2):
             wanted = reference(mixer, p, 23, x_PBLD[p, row])
             # The encoding of a lag is a float32 table.
-            torch.testing.assert_close(mixer(x_PBLD)[p, row], wanted, rtol=0, atol=1e-6 if mixer.is_long else 1e-13)
+            torch.testing.assert_close(
+                mixer(x_PBLD)[p, row], wanted, rtol=0, atol=1e-6 if mixer.is_long else 1e-13
+            )
 
 
 @pytest.mark.parametrize("filter_", ["short", "long"])
@@ -86,7 +101,10 @@ def test_a_short_filter_reaches_as_far_as_its_taps(kernel):
 
 
 def test_a_long_filter_reaches_everywhere_beyond_the_length_of_the_matrix_form_too():
-    mixer, x_PBLD = spread(built(width=8, length=300, filter="long", population=1)), inputs(1, 1, 300, 8)
+    mixer, x_PBLD = (
+        spread(built(width=8, length=300, filter="long", population=1)),
+        inputs(1, 1, 300, 8),
+    )
     other_PBLD = x_PBLD.clone()
     other_PBLD[:, :, 0] += 1
     assert ((mixer(x_PBLD) - mixer(other_PBLD)).abs().amax(-1) > 1e-4).all()
@@ -118,7 +136,9 @@ def test_the_short_filter_starts_as_pytorch_would():
 
 def test_the_long_filter_starts_at_a_thousandth():
     """It is the product of two layers of 0.02 summed over half of 16 units."""
-    filter_PDL = Case("base_conv", {"filter": "long"}).build(population=4, width=64, length=64)._filter(64)
+    filter_PDL = (
+        Case("base_conv", {"filter": "long"}).build(population=4, width=64, length=64)._filter(64)
+    )
     rms = filter_PDL.square().mean().sqrt().item()
     assert rms == pytest.approx(1.4e-3, rel=0.3)
     # [share, 1, almost 0] through a ReLU: a piecewise linear function of the lag, with few bends.
@@ -146,18 +166,32 @@ def test_the_encoding_of_lags_is_one_fixed_table_for_all_members():
 
 @pytest.mark.parametrize(("width", "total"), [(64, 534_848), (128, 1_085_824)])
 def test_a_model_has_zoologys_parameters_but_for_the_frozen_ones(width, total):
-    spec = ModelSpec.parse({"mixer": "base_conv", "width": width, "depth": 2, "block": "mixer+identity"})
-    assert Model(spec, population=1, vocabulary=8192, length=64).parameters_per_member() == total - 3 * 64
+    spec = ModelSpec.parse(
+        {"mixer": "base_conv", "width": width, "depth": 2, "block": "mixer+identity"}
+    )
+    assert (
+        Model(spec, population=1, vocabulary=8192, length=64).parameters_per_member()
+        == total - 3 * 64
+    )
 
 
 def test_biases_are_told_from_weights():
     kinds = parameter_kinds(built(filter="long"))
-    assert {name for name, kind in kinds.items() if kind == "bias"} == {"gate.bias", "filter_into.bias", "filter_out.bias"}
+    assert {name for name, kind in kinds.items() if kind == "bias"} == {
+        "gate.bias",
+        "filter_into.bias",
+        "filter_out.bias",
+    }
     assert set(kinds.values()) == {"weight", "bias"}
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"kernel": 1}, "kernel = 1"), ({"kernel": 65}, "kernel = 65"), ({"filter": "wide"}, "filter")]
+    ("options", "words"),
+    [
+        ({"kernel": 1}, "kernel = 1"),
+        ({"kernel": 65}, "kernel = 65"),
+        ({"filter": "wide"}, "filter"),
+    ],
 )
 def test_bad_options_are_refused_by_name(options, words):
     with pytest.raises(SpecError, match=words):

@@ -1,4 +1,6 @@
-"""Based beyond the contract: the equations written out, the features behind the kernel, and its numbers at the start."""
+"""Based beyond the contract: the equations written out, the features behind the kernel, and its
+numbers at the start.
+"""
 
 import itertools
 import math
@@ -8,16 +10,25 @@ import torch
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.based import Based, taylor_features
-from recollect.nn import parameter_kinds
-from recollect.spec import MIXERS, ModelSpec
+from recollect.mixers.based.mixer import Based, taylor_features
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import parameter_kinds
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
 
 
-def based(width: int = D, dtype: torch.dtype = DOUBLE, population: int = P, length: int = L, **options: object) -> Based:
-    mixer = Case("based", options).build(population=population, width=width, length=length, dtype=dtype)
+def based(
+    width: int = D,
+    dtype: torch.dtype = DOUBLE,
+    population: int = P,
+    length: int = L,
+    **options: object,
+) -> Based:
+    mixer = Case("based", options).build(
+        population=population, width=width, length=length, dtype=dtype
+    )
     assert isinstance(mixer, Based)
     return mixer
 
@@ -33,8 +44,12 @@ def test_it_is_the_equations(heads, features):
         query = x_PBLD[p, b, t] @ mixer.query.weight.detach()[p, :, keys]
         numerator, denominator = torch.zeros(size, dtype=DOUBLE), 0.0
         for j in range(t + 1):
-            s = float(query @ (x_PBLD[p, b, j] @ mixer.key.weight.detach()[p, :, keys])) / math.sqrt(features)
-            numerator += (1 + s + s**2 / 2) * (x_PBLD[p, b, j] @ mixer.value.weight.detach()[p, :, values])
+            s = float(
+                query @ (x_PBLD[p, b, j] @ mixer.key.weight.detach()[p, :, keys])
+            ) / math.sqrt(features)
+            numerator += (1 + s + s**2 / 2) * (
+                x_PBLD[p, b, j] @ mixer.value.weight.detach()[p, :, values]
+            )
             denominator += 1 + s + s**2 / 2
         wanted[p, b, t, values] = numerator / denominator
     wanted = torch.einsum("pbld,pde->pble", wanted, mixer.out.weight.detach())
@@ -46,13 +61,17 @@ def test_products_of_features_are_the_kernel(width):
     q, k = inputs(5, width, dtype=DOUBLE), inputs(5, width, dtype=DOUBLE, seed=2)
     s = (q * k).sum(-1) / math.sqrt(width)
     assert taylor_features(q).shape[-1] == 1 + width + width * (width + 1) // 2
-    torch.testing.assert_close((taylor_features(q) * taylor_features(k)).sum(-1), 1 + s + s**2 / 2, rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(
+        (taylor_features(q) * taylor_features(k)).sum(-1), 1 + s + s**2 / 2, rtol=1e-13, atol=1e-13
+    )
 
 
 def test_no_weight_is_negative_and_they_sum_to_one():
     mixer = spread(based(heads=2))
     with torch.no_grad():
-        mixer.query.weight.mul_(-30)  # s far below zero, where exp would be zero and a first-order series negative
+        mixer.query.weight.mul_(
+            -30
+        )  # s far below zero, where exp would be zero and a first-order series negative
     weights = mixer.effective_attention(inputs(P, B, L, D, dtype=DOUBLE)).weights_PBHLL
     assert (weights >= 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
@@ -93,7 +112,8 @@ def test_the_start_is_zoologys_and_a_running_mean():
     weights = mixer.effective_attention(inputs(P, B, 64, 64)).weights_PBHLL.detach()
     uniform = torch.ones(64, 64).tril() / torch.arange(1, 65)[:, None]
     later = torch.ones(64, 64, dtype=torch.bool).tril(-1)
-    # A channel of q and of k has variance 64 * 0.02^2, so s = q . k / sqrt(8) has a standard deviation of 0.0256.
+    # A channel of q and of k has variance 64 * 0.02^2, so s = q . k / sqrt(8) has a standard
+    # deviation of 0.0256.
     assert float((weights / uniform)[..., later].std()) == pytest.approx(0.0256, rel=0.2)
 
 
@@ -103,7 +123,11 @@ def test_positions_are_learnt_as_in_the_study():
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [({"heads": 5}, "mixer.heads = 5: must divide width = 64"), ({"features": 0}, "features"), ({"features": 257}, "features")],
+    [
+        ({"heads": 5}, "mixer.heads = 5: must divide width = 64"),
+        ({"features": 0}, "features"),
+        ({"features": 257}, "features"),
+    ],
 )
 def test_what_is_no_option_is_refused(options, text):
     with pytest.raises(SpecError) as refusal:

@@ -1,4 +1,6 @@
-"""DeltaNet: its initial scale, its counts, the recurrence from the equations, and what each option does."""
+"""DeltaNet: its initial scale, its counts, the recurrence from the equations, and what each option
+does.
+"""
 
 import pytest
 import torch
@@ -6,9 +8,9 @@ from pydantic import ValidationError
 from torch import Tensor
 from zoo import Case, inputs, spread
 
-from recollect.mixers.delta_net import DeltaNet
-from recollect.nn import parameter_kinds
-from recollect.spec import MIXERS
+from recollect.mixers.delta_net.mixer import DeltaNet
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import parameter_kinds
 
 DOUBLE = torch.float64
 
@@ -30,7 +32,9 @@ def reference(mixer: DeltaNet, x_BLD: Tensor, heads: int, p: int, negative: bool
     y_BLD = torch.zeros_like(x_BLD)
     for b, x_LD in enumerate(x_BLD):
         projected = x_LD @ weights["qkv.weight"]
-        memories = [torch.zeros(width // heads, width // heads, dtype=x_BLD.dtype) for _ in range(heads)]
+        memories = [
+            torch.zeros(width // heads, width // heads, dtype=x_BLD.dtype) for _ in range(heads)
+        ]
         for t in range(len(x_LD)):
             taps = weights["conv.weight"]
             mixed = sum(taps[-1 - d] * projected[t - d] for d in range(len(taps)) if t >= d)
@@ -49,13 +53,22 @@ def reference(mixer: DeltaNet, x_BLD: Tensor, heads: int, p: int, negative: bool
     return y_BLD
 
 
-@pytest.mark.parametrize("options", [{}, {"heads": 3}, {"gate": True}, {"heads": 2, "negative": True}, {"kernel": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"heads": 3}, {"gate": True}, {"heads": 2, "negative": True}, {"kernel": 1}],
+    ids=str,
+)
 def test_the_mixer_is_what_its_equations_say(options):
-    mixer, x_PBLD = spread(built(options, population=2, dtype=DOUBLE)), inputs(2, 2, 11, 12, dtype=DOUBLE)
+    mixer, x_PBLD = (
+        spread(built(options, population=2, dtype=DOUBLE)),
+        inputs(2, 2, 11, 12, dtype=DOUBLE),
+    )
     with torch.no_grad():
         y_PBLD = mixer(x_PBLD)
         for p in range(2):
-            wanted = reference(mixer, x_PBLD[p], options.get("heads", 1), p, options.get("negative", False))
+            wanted = reference(
+                mixer, x_PBLD[p], options.get("heads", 1), p, options.get("negative", False)
+            )
             torch.testing.assert_close(y_PBLD[p], wanted, rtol=1e-11, atol=1e-12)
 
 
@@ -64,7 +77,11 @@ def test_the_matrix_is_the_one_of_the_formula():
     mixer, x_PBLD = spread(built({"heads": 2}, dtype=DOUBLE)), inputs(3, 2, 20, 12, dtype=DOUBLE)
     q, k, v, beta, _ = mixer._over_time(x_PBLD)
     overlap = (beta[..., None] * (k @ k.mT)).tril(-1)
-    wanted = (q @ k.mT).tril() @ torch.linalg.inv(torch.eye(20, dtype=DOUBLE) + overlap) @ torch.diag_embed(beta)
+    wanted = (
+        (q @ k.mT).tril()
+        @ torch.linalg.inv(torch.eye(20, dtype=DOUBLE) + overlap)
+        @ torch.diag_embed(beta)
+    )
     found = mixer.effective_attention(x_PBLD)
     torch.testing.assert_close(found.weights_PBHLL, wanted, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(found.values_PBHLD, v)
@@ -104,15 +121,25 @@ def test_the_output_of_the_rule_starts_below_the_epsilon_of_its_norm(width, squa
 @pytest.mark.parametrize("heads", [1, 2])
 def test_parameters_and_state_are_as_many_as_computed_by_hand(width, heads):
     mixer = built({"heads": heads}, population=1, width=width)
-    assert sum(value.numel() for value in mixer.parameters()) == 4 * width**2 + width * heads + 12 * width + width // heads
+    assert (
+        sum(value.numel() for value in mixer.parameters())
+        == 4 * width**2 + width * heads + 12 * width + width // heads
+    )
     assert mixer.state_size() == width**2 // heads + 9 * width
     gated = built({"heads": heads, "gate": True}, population=1, width=width)
-    assert sum(value.numel() for value in gated.parameters()) - sum(value.numel() for value in mixer.parameters()) == width**2
+    assert (
+        sum(value.numel() for value in gated.parameters())
+        - sum(value.numel() for value in mixer.parameters())
+        == width**2
+    )
     assert set(parameter_kinds(mixer).values()) == {"weight", "norm"}
 
 
 def test_operations_are_those_of_the_products():
-    short, long = built(population=1, width=64, length=64), built(population=1, width=64, length=512)
+    short, long = (
+        built(population=1, width=64, length=64),
+        built(population=1, width=64, length=512),
+    )
     linear = 4 * 64**2 + 64 + 3 * 64 * 4
     inside = 64 * (2 * 64 + 64 + 32)
     assert short.operations_per_token() == linear + inside + 64**2
@@ -136,7 +163,9 @@ def test_no_kernel_leaves_a_product_of_single_positions():
     assert mixer.conv is None
     other_PBLD = x_PBLD.clone()
     other_PBLD[:, :, 4] += 1
-    for name, before, after in zip("qkv", mixer._over_time(x_PBLD), mixer._over_time(other_PBLD), strict=False):
+    for name, before, after in zip(
+        "qkv", mixer._over_time(x_PBLD), mixer._over_time(other_PBLD), strict=False
+    ):
         changed = (before != after).flatten(0, 2).any(0).any(-1)
         assert changed.nonzero().flatten().tolist() == [4], name
     with_kernel = spread(built(dtype=DOUBLE))
@@ -146,7 +175,10 @@ def test_no_kernel_leaves_a_product_of_single_positions():
 
 def test_bf16_rounds_keys_queries_and_values_and_nothing_else():
     x_PBLD = inputs(3, 2, 30, 16)
-    full, rounded = (spread(Case("delta_net", {"precision": precision}).build(width=16)) for precision in ("fp32", "bf16"))
+    full, rounded = (
+        spread(Case("delta_net", {"precision": precision}).build(width=16))
+        for precision in ("fp32", "bf16")
+    )
     exact, coarse = full._over_time(x_PBLD), rounded._over_time(x_PBLD)
     qkv = torch.nn.functional.silu(full.conv(full.qkv(x_PBLD))).bfloat16().float()
     q, k, v = (part[:, :, None] for part in qkv.chunk(3, dim=-1))
@@ -164,7 +196,9 @@ def test_bf16_passes_gradients_on():
     gradients = []
     for precision in ("fp32", "bf16"):
         mixer = spread(built({"precision": precision}))
-        gradients.append(torch.autograd.grad(mixer(x_PBLD).square().sum(), list(mixer.parameters())))
+        gradients.append(
+            torch.autograd.grad(mixer(x_PBLD).square().sum(), list(mixer.parameters()))
+        )
     for (name, _), one, other in zip(mixer.named_parameters(), *gradients, strict=True):
         assert float((one - other).abs().max() / one.abs().max()) < 0.1, name
 
@@ -198,11 +232,17 @@ def test_fillers_at_most_positions_and_saturated_beta_stay_accurate_in_float32(n
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"mixer.heads = 5: must divide width = 64; for example heads = 1"):
+    with pytest.raises(
+        ValueError, match=r"mixer.heads = 5: must divide width = 64; for example heads = 1"
+    ):
         MIXERS["delta_net"].model_validate({"name": "delta_net", "heads": 5}).check(64, 1, "none")
 
 
-@pytest.mark.parametrize("bad", [{"heads": 0}, {"kernel": -1}, {"kernel": 65}, {"precision": "fp16"}, {"expand_v": 2}], ids=str)
+@pytest.mark.parametrize(
+    "bad",
+    [{"heads": 0}, {"kernel": -1}, {"kernel": 65}, {"precision": "fp16"}, {"expand_v": 2}],
+    ids=str,
+)
 def test_bad_options_are_refused_by_name(bad):
     with pytest.raises(ValidationError, match=next(iter(bad))):
         MIXERS["delta_net"].model_validate({"name": "delta_net", **bad})

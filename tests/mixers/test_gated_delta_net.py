@@ -1,4 +1,6 @@
-"""Gated DeltaNet: its initial decay, its counts, the recurrence from the equations, and what it adds to DeltaNet."""
+"""Gated DeltaNet: its initial decay, its counts, the recurrence from the equations, and what it
+adds to DeltaNet.
+"""
 
 import pytest
 import torch
@@ -6,10 +8,10 @@ from pydantic import ValidationError
 from torch import Tensor
 from zoo import Case, inputs, spread
 
-from recollect.mixers.delta_net import DeltaNet
-from recollect.mixers.gated_delta_net import GatedDeltaNet
-from recollect.nn import parameter_kinds
-from recollect.spec import MIXERS
+from recollect.mixers.delta_net.mixer import DeltaNet
+from recollect.mixers.gated_delta_net.mixer import GatedDeltaNet
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import parameter_kinds
 
 DOUBLE = torch.float64
 
@@ -34,8 +36,12 @@ def reference(mixer: GatedDeltaNet, x_BLD: Tensor, heads: int, expand_v: int, p:
         projected = x_LD @ weights["qkv.weight"]
         memories = [torch.zeros(keys, values, dtype=x_BLD.dtype) for _ in range(heads)]
         for t, x in enumerate(x_LD):
-            mixed = silu(sum(weights["conv.weight"][3 - d] * projected[t - d] for d in range(4) if t >= d))
-            q, k, v = (part.view(heads, -1) for part in mixed.split((width, width, expand_v * width)))
+            mixed = silu(
+                sum(weights["conv.weight"][3 - d] * projected[t - d] for d in range(4) if t >= d)
+            )
+            q, k, v = (
+                part.view(heads, -1) for part in mixed.split((width, width, expand_v * width))
+            )
             beta = 1 / (1 + (-x @ weights["write.weight"]).exp())
             step = (1 + (x @ weights["forget.weight"] + weights["forget.bias"]).exp()).log()
             decay = (-weights["a_log_PH"].exp() * step).exp()
@@ -57,16 +63,27 @@ def test_the_mixer_is_what_its_equations_say(heads, expand_v):
     with torch.no_grad():
         y_PBLD = mixer(x_PBLD)
         for p in range(2):
-            torch.testing.assert_close(y_PBLD[p], reference(mixer, x_PBLD[p], heads, expand_v, p), rtol=1e-11, atol=1e-12)
+            torch.testing.assert_close(
+                y_PBLD[p], reference(mixer, x_PBLD[p], heads, expand_v, p), rtol=1e-11, atol=1e-12
+            )
 
 
 def test_without_decay_it_is_delta_net():
     x_PBLD = inputs(3, 2, 30, 12, dtype=DOUBLE)
-    gated, plain = spread(built({"expand_v": 1}, dtype=DOUBLE)), Case("delta_net").build(dtype=DOUBLE)
+    gated, plain = (
+        spread(built({"expand_v": 1}, dtype=DOUBLE)),
+        Case("delta_net").build(dtype=DOUBLE),
+    )
     assert isinstance(plain, DeltaNet)
     with torch.no_grad():
         gated.a_log_PH.fill_(-1e3)
-        plain.load_state_dict({name: value for name, value in gated.state_dict().items() if name in plain.state_dict()})
+        plain.load_state_dict(
+            {
+                name: value
+                for name, value in gated.state_dict().items()
+                if name in plain.state_dict()
+            }
+        )
         torch.testing.assert_close(gated(x_PBLD), plain(x_PBLD), rtol=1e-12, atol=1e-13)
 
 
@@ -79,7 +96,9 @@ def test_the_matrix_is_the_one_of_the_formula():
     overlap = (beta[..., None] * (k @ k.mT) * decay).tril(-1)
     solved = torch.linalg.inv(torch.eye(20, dtype=DOUBLE) + overlap) @ torch.diag_embed(beta)
     found = mixer.effective_attention(x_PBLD)
-    torch.testing.assert_close(found.weights_PBHLL, (q @ k.mT * decay).tril() @ solved, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        found.weights_PBHLL, (q @ k.mT * decay).tril() @ solved, rtol=1e-9, atol=1e-12
+    )
     torch.testing.assert_close(found.values_PBHLD, v)
 
 
@@ -88,11 +107,16 @@ def test_the_matrix_is_the_one_of_the_formula():
 
 def test_initial_rates_and_steps_have_the_stated_distributions():
     mixer = built({"heads": 512}, population=4, width=512, length=4)
-    rates, steps = mixer.a_log_PH.detach().exp(), torch.nn.functional.softplus(mixer.forget.bias.detach())
+    rates, steps = (
+        mixer.a_log_PH.detach().exp(),
+        torch.nn.functional.softplus(mixer.forget.bias.detach()),
+    )
     wanted = torch.linspace(0, 1, 11)
     assert rates.min() > 0
     torch.testing.assert_close((rates / 16).quantile(wanted), wanted, rtol=0, atol=0.03)
-    torch.testing.assert_close((steps.log10() + 3).div(2).quantile(wanted), wanted, rtol=0, atol=0.03)
+    torch.testing.assert_close(
+        (steps.log10() + 3).div(2).quantile(wanted), wanted, rtol=0, atol=0.03
+    )
     assert (-rates * steps).exp().median().item() == pytest.approx(0.94, abs=0.01)
     assert mixer.forget.weight.std().item() == pytest.approx(0.02, rel=0.03)
     assert mixer.qkv.weight.std().item() == pytest.approx(0.02, rel=0.03)
@@ -118,7 +142,9 @@ def test_what_sets_the_decay_is_exempt_from_weight_decay_with_dynamics():
 def test_parameters_and_state_are_as_many_as_computed_by_hand(width, heads):
     mixer = built({"heads": heads}, population=1, width=width)
     # Zoology's count, less its D per head that nothing uses.
-    computed = 6 * width**2 + 2 * width * heads + 16 * width + 3 * heads + 2 * width // heads - heads
+    computed = (
+        6 * width**2 + 2 * width * heads + 16 * width + 3 * heads + 2 * width // heads - heads
+    )
     assert sum(value.numel() for value in mixer.parameters()) == computed
     assert mixer.state_size() == 2 * width**2 // heads + 12 * width
     gated = built({"heads": heads, "gate": True}, population=1, width=width)
@@ -164,11 +190,17 @@ def test_fillers_at_most_positions_stay_accurate_in_float32(negative):
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"mixer.heads = 6: must divide width = 64; for example heads = 1"):
-        MIXERS["gated_delta_net"].model_validate({"name": "gated_delta_net", "heads": 6}).check(64, 1, "none")
+    with pytest.raises(
+        ValueError, match=r"mixer.heads = 6: must divide width = 64; for example heads = 1"
+    ):
+        MIXERS["gated_delta_net"].model_validate({"name": "gated_delta_net", "heads": 6}).check(
+            64, 1, "none"
+        )
 
 
-@pytest.mark.parametrize("bad", [{"expand_v": 0}, {"expand_v": 17}, {"heads": 1025}, {"gate": "no way"}], ids=str)
+@pytest.mark.parametrize(
+    "bad", [{"expand_v": 0}, {"expand_v": 17}, {"heads": 1025}, {"gate": "no way"}], ids=str
+)
 def test_bad_options_are_refused_by_name(bad):
     with pytest.raises(ValidationError, match=next(iter(bad))):
         MIXERS["gated_delta_net"].model_validate({"name": "gated_delta_net", **bad})

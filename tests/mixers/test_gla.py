@@ -1,4 +1,6 @@
-"""Gated linear attention beyond the contract: the equations written out, decays of any strength, numbers at the start."""
+"""Gated linear attention beyond the contract: the equations written out, decays of any strength,
+numbers at the start.
+"""
 
 import itertools
 import math
@@ -9,28 +11,44 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Site, build
-from recollect.mixers.gla import GLA
-from recollect.nn import parameter_kinds
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.mixers.gla.mixer import GLA
+from recollect.model.layers import parameter_kinds
 from recollect.ops.gla import decayed_scores
-from recollect.spec import ModelSpec
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
 
 
-def gla(width: int = D, dtype: torch.dtype = DOUBLE, population: int = P, length: int = L, **options: object) -> GLA:
-    mixer = Case("gla", options).build(population=population, width=width, length=length, dtype=dtype)
+def gla(
+    width: int = D,
+    dtype: torch.dtype = DOUBLE,
+    population: int = P,
+    length: int = L,
+    **options: object,
+) -> GLA:
+    mixer = Case("gla", options).build(
+        population=population, width=width, length=length, dtype=dtype
+    )
     assert isinstance(mixer, GLA)
     return mixer
 
 
 def by_hand(mixer: GLA, p: int, x_LD: Tensor) -> Tensor:
     """One member and row, position by position, from the recurrence."""
-    heads, weights = mixer.spec.heads, {name: value[p] for name, value in mixer.state_dict().items()}
+    heads, weights = (
+        mixer.spec.heads,
+        {name: value[p] for name, value in mixer.state_dict().items()},
+    )
     keys, values = D // 2 // heads, D // heads
-    q_LC, k_LC, v_LE, g_LE = (x_LD @ weights[f"{part}.weight"] for part in ("query", "key", "value", "gate"))
-    alpha_LC = torch.sigmoid(x_LD @ weights["low.weight"] @ weights["decay.weight"] + weights["decay.bias"]) ** (1 / 16)
+    q_LC, k_LC, v_LE, g_LE = (
+        x_LD @ weights[f"{part}.weight"] for part in ("query", "key", "value", "gate")
+    )
+    alpha_LC = torch.sigmoid(
+        x_LD @ weights["low.weight"] @ weights["decay.weight"] + weights["decay.bias"]
+    ) ** (1 / 16)
     o_LE = torch.zeros_like(v_LE)
     for h in range(heads):
         part, out = slice(h * keys, (h + 1) * keys), slice(h * values, (h + 1) * values)
@@ -51,7 +69,9 @@ def test_it_is_the_equations(options):
     with torch.no_grad():
         y_PBLD = mixer(x_PBLD)
         for p, b in itertools.product(range(P), range(B)):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13
+            )
 
 
 # ---- the scores under a decay ----
@@ -62,7 +82,9 @@ def scores_by_hand(q_LD: Tensor, k_LD: Tensor, g_LD: Tensor) -> Tensor:
     rows = [
         torch.stack(
             [
-                (q_LD[i] * k_LD[j] * g_LD[j + 1 : i + 1].sum(0).exp()).sum() if j <= i else q_LD.new_zeros(())
+                (q_LD[i] * k_LD[j] * g_LD[j + 1 : i + 1].sum(0).exp()).sum()
+                if j <= i
+                else q_LD.new_zeros(())
                 for j in range(length)
             ]
         )
@@ -73,31 +95,42 @@ def scores_by_hand(q_LD: Tensor, k_LD: Tensor, g_LD: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 13])
 def test_scores_and_their_gradients_are_the_sum_over_channels(length):
-    q, k, gate = (inputs(2, length, 5, dtype=DOUBLE, seed=seed).requires_grad_() for seed in range(3))
+    q, k, gate = (
+        inputs(2, length, 5, dtype=DOUBLE, seed=seed).requires_grad_() for seed in range(3)
+    )
     g, weights = -gate.square(), inputs(2, length, length, dtype=DOUBLE, seed=4)
     found = decayed_scores(q, k, g)
     wanted = torch.stack([scores_by_hand(*each) for each in zip(q, k, g, strict=True)])
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
     slopes = [
-        torch.autograd.grad((y * weights).sum(), [q, k, gate], retain_graph=True, allow_unused=True) for y in (found, wanted)
+        torch.autograd.grad((y * weights).sum(), [q, k, gate], retain_graph=True, allow_unused=True)
+        for y in (found, wanted)
     ]
     for one, other in zip(*slopes, strict=True):
-        torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            one, torch.zeros_like(one) if other is None else other, rtol=0, atol=1e-12
+        )
 
 
 def test_gradients_pass_gradcheck():
     q, k, gate = (inputs(2, 6, 3, dtype=DOUBLE, seed=seed).requires_grad_() for seed in range(3))
-    assert torch.autograd.gradcheck(lambda q, k, gate: decayed_scores(q, k, -gate.exp()), (q, k, gate))
+    assert torch.autograd.gradcheck(
+        lambda q, k, gate: decayed_scores(q, k, -gate.exp()), (q, k, gate)
+    )
 
 
 @pytest.mark.parametrize("strength", [1e-3, 1.0, 30.0, 1e4])
 def test_no_decay_is_too_strong_for_single_precision(strength):
-    """Outputs and gradients in float32 are those in float64 up to rounding, from no forgetting to none left after a step."""
+    """Outputs and gradients in float32 are those in float64 up to rounding, from no forgetting to
+    none left after a step.
+    """
     results = []
     for dtype in (torch.float32, DOUBLE):
         q, k, gate = (inputs(2, 200, 8, seed=seed).to(dtype).requires_grad_() for seed in range(3))
         scores = decayed_scores(q, k, -strength * gate.square())
-        slopes = torch.autograd.grad((scores * inputs(2, 200, 200, seed=4).to(dtype)).sum(), [q, k, gate])
+        slopes = torch.autograd.grad(
+            (scores * inputs(2, 200, 200, seed=4).to(dtype)).sum(), [q, k, gate]
+        )
         results.append((scores.detach(), *slopes))
     for single, double in zip(*results, strict=True):
         assert single.isfinite().all()
@@ -105,7 +138,9 @@ def test_no_decay_is_too_strong_for_single_precision(strength):
 
 
 def test_a_weak_gradient_of_a_decay_is_not_lost_beside_strong_ones():
-    """The last position forgets everything before it but 1e-6; what it is to blame for is not hidden by rounding elsewhere."""
+    """The last position forgets everything before it but 1e-6; what it is to blame for is not
+    hidden by rounding elsewhere.
+    """
     slopes = []
     for dtype in (torch.float32, DOUBLE):
         q, k = (inputs(1, 64, 4, seed=seed).to(dtype) * 30 for seed in range(2))
@@ -142,7 +177,9 @@ def test_only_queries_keys_and_decays_are_kept_for_the_backward():
 
 def test_it_builds_and_runs_where_nothing_is_computed():
     with torch.device("meta"):
-        y_PBLD = build(Case("gla").spec(), Site(2, D, 37, 1, "none"))(torch.empty(2, 3, 37, D))
+        y_PBLD = build_mixer(Case("gla").spec(), Site(2, D, 37, 1, "none"))(
+            torch.empty(2, 3, 37, D)
+        )
     assert y_PBLD.shape == (2, 3, 37, D)
     assert y_PBLD.device.type == "meta"
 
@@ -154,16 +191,30 @@ def test_it_builds_and_runs_where_nothing_is_computed():
 @pytest.mark.parametrize("heads", [1, 4])
 def test_parameters_and_state_are_as_published(width, heads):
     mixer = gla(width, population=1, heads=heads)
-    assert sum(value.numel() for value in mixer.parameters()) == 4 * width**2 + 24.5 * width + width // heads
+    assert (
+        sum(value.numel() for value in mixer.parameters())
+        == 4 * width**2 + 24.5 * width + width // heads
+    )
     assert mixer.state_size() == width**2 // (2 * heads)
     rank_four = gla(width, population=1, heads=heads, rank=4)
-    assert sum(value.numel() for value in rank_four.parameters()) == 4 * width**2 + 6.5 * width + width // heads
+    assert (
+        sum(value.numel() for value in rank_four.parameters())
+        == 4 * width**2 + 6.5 * width + width // heads
+    )
     assert mixer.operations_per_token() - rank_four.operations_per_token() == 12 * 3 * width // 2
 
 
 def test_the_start_is_zoologys_and_keeps_0_958_of_the_memory():
     mixer = gla(64, dtype=torch.float32, length=64)
-    for part in (mixer.query, mixer.key, mixer.value, mixer.gate, mixer.low, mixer.decay, mixer.out):
+    for part in (
+        mixer.query,
+        mixer.key,
+        mixer.value,
+        mixer.gate,
+        mixer.low,
+        mixer.decay,
+        mixer.out,
+    ):
         assert float(part.weight.detach().std()) == pytest.approx(0.02, rel=0.06)
         assert not torch.equal(part.weight[0], part.weight[1])
     assert not mixer.decay.bias.any()
@@ -176,7 +227,10 @@ def test_the_start_is_zoologys_and_keeps_0_958_of_the_memory():
 
 def test_the_bias_of_the_decay_is_dynamics():
     kinds = parameter_kinds(gla())
-    assert {name: kind for name, kind in kinds.items() if kind != "weight"} == {"decay.bias": "dynamics", "norm.weight": "norm"}
+    assert {name: kind for name, kind in kinds.items() if kind != "weight"} == {
+        "decay.bias": "dynamics",
+        "norm.weight": "norm",
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from zoo import Case, inputs, spread
 
-from recollect.mixers.gru import GRU
-from recollect.nn import parameter_kinds
+from recollect.mixers.gru.mixer import GRU
+from recollect.model.layers import parameter_kinds
 
 DOUBLE = torch.float64
 
@@ -47,7 +47,9 @@ def test_it_is_the_recurrence_of_the_equations():
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for b in range(3):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("width", [64, 128])
@@ -80,4 +82,9 @@ def test_an_update_gate_of_one_keeps_the_state_for_ever():
 
 def test_biases_are_told_from_weights():
     kinds = parameter_kinds(gru())
-    assert kinds == {"into.weight": "weight", "into.bias": "bias", "recur.weight": "weight", "recur.bias": "bias"}
+    assert kinds == {
+        "into.weight": "weight",
+        "into.bias": "bias",
+        "recur.weight": "weight",
+        "recur.bias": "bias",
+    }

@@ -1,4 +1,6 @@
-"""H3: its two state spaces step by step, their kernels from the formulas, the start values, what it costs, hard numbers."""
+"""H3: its two state spaces step by step, their kernels from the formulas, the start values, what it
+costs, hard numbers.
+"""
 
 import cmath
 import math
@@ -9,15 +11,21 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.model import Model
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.model.layers import parameter_kinds
+from recollect.model.model import Model
+from recollect.spec.model import ModelSpec
 
 DOUBLE = torch.float64
 HEADS = [1, 2, 3, 6]
 
 
-def built(width: int = 64, length: int = 64, population: int = 4, dtype: torch.dtype = torch.float32, **options):
+def built(
+    width: int = 64,
+    length: int = 64,
+    population: int = 4,
+    dtype: torch.dtype = torch.float32,
+    **options,
+):
     return Case("h3", options).build(population=population, width=width, length=length, dtype=dtype)
 
 
@@ -45,9 +53,13 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
     memory = torch.zeros(heads, size, size, mixer.state // 2, dtype=torch.complex128)
     outputs = []
     for x in x_LD:
-        q, k, v = (x @ weights[f"{name}.weight"] + weights[f"{name}.bias"] for name in ("query", "key", "value"))
+        q, k, v = (
+            x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+            for name in ("query", "key", "value")
+        )
         register = (
-            torch.cat((torch.zeros(width, 1, dtype=DOUBLE), register[:, :-1]), dim=1) + weights["shift_b_PDN"] * k[:, None]
+            torch.cat((torch.zeros(width, 1, dtype=DOUBLE), register[:, :-1]), dim=1)
+            + weights["shift_b_PDN"] * k[:, None]
         )
         shifted = (register * weights["shift_c_PDN"]).sum(1) + weights["shift_skip_PD"] * k
         y = torch.zeros(width, dtype=DOUBLE)
@@ -62,19 +74,27 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize(("state", "length"), [(8, 1), (8, 2), (8, 37), (2, 37), (0, 37), (64, 20), (8, 150)])
+@pytest.mark.parametrize(
+    ("state", "length"), [(8, 1), (8, 2), (8, 37), (2, 37), (0, 37), (64, 20), (8, 150)]
+)
 def test_it_is_its_two_state_spaces(head, state, length):
-    mixer = spread(built(width=12, length=max(length, 37), population=2, dtype=DOUBLE, head=head, state=state))
+    mixer = spread(
+        built(width=12, length=max(length, 37), population=2, dtype=DOUBLE, head=head, state=state)
+    )
     x_PBLD = inputs(2, 1, length, 12, dtype=DOUBLE)
     with torch.no_grad():
         for p in range(2):
             wanted = reference(mixer, p, x_PBLD[p, 0])
-            torch.testing.assert_close(mixer(x_PBLD)[p, 0], wanted, rtol=0, atol=1e-12 * wanted.abs().max().clamp(min=1))
+            torch.testing.assert_close(
+                mixer(x_PBLD)[p, 0], wanted, rtol=0, atol=1e-12 * wanted.abs().max().clamp(min=1)
+            )
 
 
 @pytest.mark.parametrize("length", [1, 5, 8, 30])
 def test_the_kernels_are_the_formulas(length):
-    mixer = spread(built(width=4, length=30, population=1, dtype=DOUBLE, state=8)).requires_grad_(False)
+    mixer = spread(built(width=4, length=30, population=1, dtype=DOUBLE, state=8)).requires_grad_(
+        False
+    )
     shift_DL, diagonal_HL = mixer._shift_kernel(length)[0], mixer._diagonal_kernel(length)[0]
     assert shift_DL.shape == (4, length)
     assert diagonal_HL.shape == (2, length)
@@ -89,9 +109,14 @@ def test_the_kernels_are_the_formulas(length):
             wanted = 0.0
             for m in range(4):
                 a = complex(-math.exp(mixer.a_PHM[0, h, m]), mixer.omega_PHM[0, h, m])
-                b, c = complex(*mixer.b_PHM2[0, h, m].tolist()), complex(*mixer.c_PHM2[0, h, m].tolist())
+                b, c = (
+                    complex(*mixer.b_PHM2[0, h, m].tolist()),
+                    complex(*mixer.c_PHM2[0, h, m].tolist()),
+                )
                 discrete = (1 + dt * a / 2) / (1 - dt * a / 2)
-                wanted += 2 * (c * b * dt / (1 - dt * a / 2) * cmath.exp(t * cmath.log(discrete))).real
+                wanted += (
+                    2 * (c * b * dt / (1 - dt * a / 2) * cmath.exp(t * cmath.log(discrete))).real
+                )
             assert diagonal_HL[h, t].item() == pytest.approx(wanted, abs=1e-13)
 
 
@@ -241,7 +266,15 @@ def test_a_model_has_zoologys_parameters(width, total):
 
 def test_everything_that_sets_the_memory_is_of_a_kind_of_its_own():
     kinds = parameter_kinds(built(state=2))
-    dynamics = {"shift_b_PDN", "shift_skip_PD", "a_PHM", "omega_PHM", "b_PHM2", "log_dt_PH", "skip_PH"}
+    dynamics = {
+        "shift_b_PDN",
+        "shift_skip_PD",
+        "a_PHM",
+        "omega_PHM",
+        "b_PHM2",
+        "log_dt_PH",
+        "skip_PH",
+    }
     assert {name for name, kind in kinds.items() if kind == "dynamics"} == dynamics
     assert kinds["shift_c_PDN"] == kinds["c_PHM2"] == "weight"
 
@@ -249,7 +282,10 @@ def test_everything_that_sets_the_memory_is_of_a_kind_of_its_own():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"state": 7}, r"mixer\.state = 7: complex numbers come in pairs, so it must be even; for example 64"),
+        (
+            {"state": 7},
+            r"mixer\.state = 7: complex numbers come in pairs, so it must be even; for example 64",
+        ),
         ({"head": 5}, r"mixer\.head = 5: must divide width = 64; for example head = 1"),
         ({"head": 0}, "head = 0"),
         ({"state": -2}, "state = -2"),

@@ -1,4 +1,6 @@
-"""Hyena: its equations position by position, its filter in both settings and both initialisations, what it costs."""
+"""Hyena: its equations position by position, its filter in both settings and both initialisations,
+what it costs.
+"""
 
 import math
 
@@ -8,16 +10,18 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.model import Model
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.model.layers import parameter_kinds
+from recollect.model.model import Model
+from recollect.spec.model import ModelSpec
 
 DOUBLE = torch.float64
 OPTIONS = [{}, {"filter": "safari"}, {"filter_width": 5, "kernel": 1}, {"kernel": 6}]
 
 
 def built(width: int = 64, length: int = 64, population: int = 4, depth: int = 2, **options):
-    return Case("hyena", options).build(population=population, width=width, length=length, depth=depth)
+    return Case("hyena", options).build(
+        population=population, width=width, length=length, depth=depth
+    )
 
 
 def floats(mixer) -> int:
@@ -41,11 +45,19 @@ def reference_filter(mixer, p: int, length: int) -> Tensor:
         else:
             turn = 2 * math.pi * t / length
             angles = [1e-4 * turn, turn]
-            z = torch.tensor([t / (length - 1), *map(math.cos, angles), *(-math.sin(a) for a in angles)], dtype=DOUBLE)
+            z = torch.tensor(
+                [t / (length - 1), *map(math.cos, angles), *(-math.sin(a) for a in angles)],
+                dtype=DOUBLE,
+            )
         for layer in ("filter_into", "filter_inner.0", "filter_inner.1"):
-            z = torch.sin(weights["omega_PF"] * (z @ weights[f"{layer}.weight"] + weights[f"{layer}.bias"]))
+            z = torch.sin(
+                weights["omega_PF"] * (z @ weights[f"{layer}.weight"] + weights[f"{layer}.bias"])
+            )
         share = t / (length - 1)
-        rates = [math.log(0.01) / 1.5 + c / (width - 1) * (math.log(0.01) / 0.3 - math.log(0.01) / 1.5) for c in range(width)]
+        rates = [
+            math.log(0.01) / 1.5 + c / (width - 1) * (math.log(0.01) / 0.3 - math.log(0.01) / 1.5)
+            for c in range(width)
+        ]
         envelope = torch.tensor([math.exp(-share * abs(rate)) for rate in rates], dtype=DOUBLE)
         taps.append(envelope * (z @ weights["filter_out.weight"]))
     return torch.stack(taps)
@@ -53,7 +65,11 @@ def reference_filter(mixer, p: int, length: int) -> Tensor:
 
 def reference(mixer, p: int, length: int, x_LD: Tensor) -> Tensor:
     weights = {name: value[p] for name, value in mixer.named_parameters()}
-    width, k_LD, short_KE = x_LD.shape[1], reference_filter(mixer, p, length), weights["short.weight"]
+    width, k_LD, short_KE = (
+        x_LD.shape[1],
+        reference_filter(mixer, p, length),
+        weights["short.weight"],
+    )
     projected, u, outputs = x_LD @ weights["into.weight"] + weights["into.bias"], [], []
     for t in range(len(x_LD)):
         mixed = weights["short.bias"].clone()
@@ -72,8 +88,11 @@ def test_it_is_its_equations(options, length):
     mixer = spread(Case("hyena", options).build(population=2, width=5, length=23, dtype=DOUBLE))
     x_PBLD = inputs(2, 2, length, 5, dtype=DOUBLE)
     for p in range(2):
-        # The fixed tables (envelope, safari's encoding) are float32; the sines of safari are ten times as steep.
-        torch.testing.assert_close(mixer(x_PBLD)[p, 1], reference(mixer, p, 23, x_PBLD[p, 1]), rtol=0, atol=3e-6)
+        # The fixed tables (envelope, safari's encoding) are float32; the sines of safari are ten
+        # times as steep.
+        torch.testing.assert_close(
+            mixer(x_PBLD)[p, 1], reference(mixer, p, 23, x_PBLD[p, 1]), rtol=0, atol=3e-6
+        )
 
 
 def test_beyond_the_length_of_the_matrix_form_it_is_still_its_matrix():
@@ -81,7 +100,9 @@ def test_beyond_the_length_of_the_matrix_form_it_is_still_its_matrix():
         spread(Case("hyena").build(population=2, width=5, length=200, dtype=DOUBLE)),
         inputs(2, 2, 200, 5, dtype=DOUBLE),
     )
-    torch.testing.assert_close(mixer.effective_attention(x_PBLD).output(), mixer(x_PBLD), rtol=1e-10, atol=1e-11)
+    torch.testing.assert_close(
+        mixer.effective_attention(x_PBLD).output(), mixer(x_PBLD), rtol=1e-10, atol=1e-11
+    )
 
 
 def test_the_direct_path_alone_is_a_product_of_three_projections():
@@ -153,7 +174,11 @@ def test_zoologys_layers_start_small_and_the_output_smaller_in_deep_models():
         assert rms(mixer.out.weight) == pytest.approx(0.02 / math.sqrt(2 * depth), rel=0.02)
         for linear in (mixer.into, mixer.filter_into, *mixer.filter_inner, mixer.filter_out):
             assert rms(linear.weight) == pytest.approx(0.02, rel=0.1)
-        biases = [value for name, value in mixer.named_parameters() if name.endswith("bias") and name != "short.bias"]
+        biases = [
+            value
+            for name, value in mixer.named_parameters()
+            if name.endswith("bias") and name != "short.bias"
+        ]
         assert len(biases) == 5
         assert not any(bias.any() for bias in biases)
 
@@ -179,7 +204,9 @@ def test_skip_and_short_convolution_do_not_depend_on_the_initialisation(init):
 def test_zoologys_initialisation_makes_the_filter_a_thousand_times_smaller():
     small, large = (built(population=4, init=init)._filter(64) for init in ("zoology", "pytorch"))
     assert rms(small) == pytest.approx(2.1e-5, rel=0.15)
-    assert rms(large) == pytest.approx(2.1e-2, rel=0.4)  # the first layer's 3 inputs make members differ
+    assert rms(large) == pytest.approx(
+        2.1e-2, rel=0.4
+    )  # the first layer's 3 inputs make members differ
 
 
 # ---- what it states ----
@@ -192,12 +219,16 @@ def test_parameters_and_state(width, length):
     assert floats(mixer) == 4 * width**2 + 81 * width + 3 * length + 8640
     assert mixer.state_size() == length * width + 2 * 3 * width
     # Two more numbers per lag for the first layer, but the table is not trained.
-    assert floats(built(width, length, filter="safari")) == 4 * width**2 + 81 * width + 8640 + 2 * 64
+    assert (
+        floats(built(width, length, filter="safari")) == 4 * width**2 + 81 * width + 8640 + 2 * 64
+    )
 
 
 @pytest.mark.parametrize(("width", "total"), [(64, 585_728), (128, 1_219_328)])
 def test_a_model_has_zoologys_parameters(width, total):
-    spec = ModelSpec.parse({"mixer": "hyena", "width": width, "depth": 2, "block": "mixer+identity"})
+    spec = ModelSpec.parse(
+        {"mixer": "hyena", "width": width, "depth": 2, "block": "mixer+identity"}
+    )
     assert Model(spec, population=1, vocabulary=8192, length=64).parameters_per_member() == total
 
 

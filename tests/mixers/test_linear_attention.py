@@ -1,4 +1,6 @@
-"""Linear attention beyond the contract: the equations written out, its numbers at the start, and what each option does."""
+"""Linear attention beyond the contract: the equations written out, its numbers at the start, and
+what each option does.
+"""
 
 import itertools
 import math
@@ -9,9 +11,9 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.linear_attention import LinearAttention
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.mixers.linear_attention.mixer import LinearAttention
+from recollect.model.layers import parameter_kinds
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
@@ -21,11 +23,15 @@ FEATURE_MAPS = {
     "identity": lambda x: x,
 }
 every_option = pytest.mark.parametrize(
-    ("feature_map", "normaliser"), list(itertools.product(FEATURE_MAPS, ["sum", "rms"])), ids=lambda value: value
+    ("feature_map", "normaliser"),
+    list(itertools.product(FEATURE_MAPS, ["sum", "rms"])),
+    ids=lambda value: value,
 )
 
 
-def linear_attention(width: int = D, dtype: torch.dtype = DOUBLE, population: int = P, **options: object) -> LinearAttention:
+def linear_attention(
+    width: int = D, dtype: torch.dtype = DOUBLE, population: int = P, **options: object
+) -> LinearAttention:
     mixer = Case("linear_attention", options).build(population=population, width=width, dtype=dtype)
     assert isinstance(mixer, LinearAttention)
     return mixer
@@ -33,7 +39,10 @@ def linear_attention(width: int = D, dtype: torch.dtype = DOUBLE, population: in
 
 def by_hand(mixer: LinearAttention, p: int, x_LD: Tensor) -> Tensor:
     """One member and row, as a sum over the past of every position, from the equations."""
-    heads, weights = mixer.spec.heads, {name: value[p] for name, value in mixer.state_dict().items()}
+    heads, weights = (
+        mixer.spec.heads,
+        {name: value[p] for name, value in mixer.state_dict().items()},
+    )
     size = D // heads
     q_LD, k_LD, v_LD = (x_LD @ weights[f"{part}.weight"] for part in ("query", "key", "value"))
     q_LD, k_LD = (x.clone().apply_(FEATURE_MAPS[mixer.spec.feature_map]) for x in (q_LD, k_LD))
@@ -59,7 +68,9 @@ def test_it_is_the_equations(feature_map, normaliser, heads):
     with torch.no_grad():
         y_PBLD = mixer(x_PBLD)
         for p, b in itertools.product(range(P), range(B)):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13
+            )
 
 
 # ---- sums that are no divisor ----
@@ -67,7 +78,9 @@ def test_it_is_the_equations(feature_map, normaliser, heads):
 
 @pytest.mark.parametrize("feature_map", FEATURE_MAPS)
 def test_a_query_that_meets_no_key_reads_nothing(feature_map):
-    """relu: a key below zero in every channel; identity: an orthogonal one; elu + 1: features that underflow."""
+    """relu: a key below zero in every channel; identity: an orthogonal one; elu + 1: features that
+    underflow.
+    """
     mixer = linear_attention(feature_map=feature_map, population=1)
     mixed, sums = torch.zeros(1, 1, 1, 1, 1, dtype=DOUBLE), torch.zeros(1, 1, 1, 1, 1, dtype=DOUBLE)
     assert (mixed / mixer._denominator(sums)).item() == 0
@@ -79,7 +92,9 @@ def test_a_query_that_meets_no_key_reads_nothing(feature_map):
 
 
 def test_weights_of_both_signs_are_bounded_where_their_sum_is_not():
-    """q . k of +1 and -1 + 1e-9 would be divided by 1e-9; and the output is continuous as the sum crosses zero."""
+    """q . k of +1 and -1 + 1e-9 would be divided by 1e-9; and the output is continuous as the sum
+    crosses zero.
+    """
     mixer = linear_attention(feature_map="identity", population=1, heads=D)
     with torch.no_grad():
         for part in (mixer.query, mixer.key, mixer.value, mixer.out):
@@ -90,7 +105,9 @@ def test_weights_of_both_signs_are_bounded_where_their_sum_is_not():
         x_PBLD[:, :, 0] = first
         return float(mixer(x_PBLD).detach()[0, 0, 1, 0])
 
-    assert last_output(-1 + 1e-9) == pytest.approx(2, abs=1e-8)  # (-1)(-1) + 1 * 1 over the floor of 1
+    assert last_output(-1 + 1e-9) == pytest.approx(
+        2, abs=1e-8
+    )  # (-1)(-1) + 1 * 1 over the floor of 1
     assert last_output(-1 - 1e-9) == pytest.approx(last_output(-1 + 1e-9), abs=1e-7)
     assert last_output(3.0) == pytest.approx((9 + 1) / 4)  # sums above the floor divide as they are
 
@@ -114,7 +131,9 @@ def test_elu_keeps_its_digits_far_below_zero():
 
 
 def test_the_scale_changes_a_norm_and_no_quotient():
-    """A scale of queries: gone in the quotient, but eps = 1e-5 of the norm sees it while outputs are small."""
+    """A scale of queries: gone in the quotient, but eps = 1e-5 of the norm sees it while outputs
+    are small.
+    """
     for normaliser, same in (("sum", True), ("rms", False)):
         mixer = linear_attention(feature_map="relu", normaliser=normaliser)
         x_PBLD = inputs(P, B, L, D, dtype=DOUBLE)
@@ -145,7 +164,9 @@ def test_the_start_is_zoologys():
         assert not torch.equal(part.weight[0], part.weight[1])
     assert (mixer.norm.weight == 1).all()
     assert mixer.norm.eps == 1e-5
-    assert {name for name, kind in parameter_kinds(mixer).items() if kind != "weight"} == {"norm.weight"}
+    assert {name for name, kind in parameter_kinds(mixer).items() if kind != "weight"} == {
+        "norm.weight"
+    }
 
 
 @pytest.mark.parametrize(

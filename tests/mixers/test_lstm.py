@@ -1,4 +1,6 @@
-"""LSTM beyond the contract: the equations written out, its size, its numbers at the start, the forget gate's bias."""
+"""LSTM beyond the contract: the equations written out, its size, its numbers at the start, the
+forget gate's bias.
+"""
 
 import math
 
@@ -8,8 +10,8 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.lstm import LSTM
-from recollect.nn import parameter_kinds
+from recollect.mixers.lstm.mixer import LSTM
+from recollect.model.layers import parameter_kinds
 
 DOUBLE = torch.float64
 
@@ -32,7 +34,9 @@ def by_hand(mixer: LSTM, p: int, x_LD: Tensor) -> Tensor:
     def gate(number: int, x_D: Tensor, h_D: Tensor) -> Tensor:
         part = slice(number * width, (number + 1) * width)
         total = weights["into.bias"][part] + weights["recur.bias"][part]
-        return total + x_D @ weights["into.weight"][:, part] + h_D @ weights["recur.weight"][:, part]
+        return (
+            total + x_D @ weights["into.weight"][:, part] + h_D @ weights["recur.weight"][:, part]
+        )
 
     h = c = torch.zeros(width, dtype=x_LD.dtype)
     outputs = []
@@ -49,7 +53,9 @@ def test_it_is_the_recurrence_of_the_equations():
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for b in range(3):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("width", [64, 128])
@@ -64,7 +70,11 @@ def test_everything_starts_uniform_but_the_forget_gate():
     mixer, bound = lstm(width), 1 / math.sqrt(64)
     forget = slice(width, 2 * width)
     for name, value in mixer.named_parameters():
-        rest = torch.cat((value[..., :width], value[..., 2 * width :]), -1) if name.endswith("bias") else value
+        rest = (
+            torch.cat((value[..., :width], value[..., 2 * width :]), -1)
+            if name.endswith("bias")
+            else value
+        )
         assert rest.abs().max() <= bound, name
         assert rest.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1), name
         assert abs(rest.mean().item()) < 4 * bound / math.sqrt(3 * rest.numel()), name
@@ -86,7 +96,12 @@ def test_the_forget_bias_sets_how_long_a_cell_lasts():
 
 def test_biases_are_told_from_weights():
     kinds = parameter_kinds(lstm())
-    assert kinds == {"into.weight": "weight", "into.bias": "bias", "recur.weight": "weight", "recur.bias": "bias"}
+    assert kinds == {
+        "into.weight": "weight",
+        "into.bias": "bias",
+        "recur.weight": "weight",
+        "recur.bias": "bias",
+    }
 
 
 def test_an_absurd_forget_bias_is_refused(make_run):

@@ -1,4 +1,6 @@
-"""Mamba and S6: the recurrence from its equations, both initialisations, what each option leaves out."""
+"""Mamba and S6: the recurrence from its equations, both initialisations, what each option leaves
+out.
+"""
 
 import math
 
@@ -9,9 +11,10 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Site, build
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.model.layers import parameter_kinds
+from recollect.spec.model import ModelSpec
 
 QUANTILES = torch.tensor([0.05, 0.5, 0.95])
 OPTIONS = [
@@ -25,7 +28,14 @@ OPTIONS = [
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 
-def built(name: str = "mamba", width: int = 64, length: int = 64, population: int = 4, depth: int = 2, **options):
+def built(
+    name: str = "mamba",
+    width: int = 64,
+    length: int = 64,
+    population: int = 4,
+    depth: int = 2,
+    **options,
+):
     return Case(name, options).build(population=population, width=width, length=length, depth=depth)
 
 
@@ -48,12 +58,18 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
         u = past[-1]
         if "conv.weight" in weights:
             taps = list(weights["conv.weight"])
-            u = weights["conv.bias"] + sum(tap * value for tap, value in zip(reversed(taps), reversed(past), strict=False))
+            u = weights["conv.bias"] + sum(
+                tap * value for tap, value in zip(reversed(taps), reversed(past), strict=False)
+            )
         u = u / (1 + torch.exp(-u))
         selected = u @ weights["select.weight"]
         b, c = selected[rank : rank + states], selected[rank + states :]
-        delta = torch.log(1 + torch.exp(selected[:rank] @ weights["delta.weight"] + weights["delta.bias"]))
-        h = torch.exp(-delta[:, None] * torch.exp(weights["a_log_PEN"])) * h + torch.outer(delta * u, b)
+        delta = torch.log(
+            1 + torch.exp(selected[:rank] @ weights["delta.weight"] + weights["delta.bias"])
+        )
+        h = torch.exp(-delta[:, None] * torch.exp(weights["a_log_PEN"])) * h + torch.outer(
+            delta * u, b
+        )
         y = h @ c + weights["skip_PE"] * u
         if len(entered) > inner:
             z = entered[inner:]
@@ -71,7 +87,9 @@ def test_it_is_its_recurrence(name, options, length):
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for row in range(2):
-            torch.testing.assert_close(y_PBLD[p, row], reference(mixer, p, x_PBLD[p, row]), rtol=1e-11, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, row], reference(mixer, p, x_PBLD[p, row]), rtol=1e-11, atol=1e-13
+            )
 
 
 def test_s6_is_mamba_without_its_gate():
@@ -104,7 +122,9 @@ def test_the_official_start_has_a_long_memory():
     with torch.no_grad():
         delta_PBLE = mixer._projected(inputs(4, 2, 64, 256))[1]
     low, median, high = delta_PBLE.flatten()[::7].quantile(QUANTILES).tolist()
-    assert (low, median, high) == pytest.approx((0.0013, 0.01, 0.08), rel=0.12)  # a median of 2048 channels: 5 % either way
+    assert (low, median, high) == pytest.approx(
+        (0.0013, 0.01, 0.08), rel=0.12
+    )  # a median of 2048 channels: 5 % either way
     bias = F.softplus(mixer.delta.bias)
     assert bias.min() > 0.999e-3
     assert bias.max() < 1.001e-1
@@ -117,13 +137,17 @@ def test_the_start_of_old_zoology_forgets_within_one_token():
     mixer = built(init="zoology")
     with torch.no_grad():
         delta_PBLE = mixer._projected(inputs(4, 2, 64, 64))[1]
-    torch.testing.assert_close(delta_PBLE, torch.full_like(delta_PBLE, math.log(2)), rtol=0.01, atol=0)
+    torch.testing.assert_close(
+        delta_PBLE, torch.full_like(delta_PBLE, math.log(2)), rtol=0.01, atol=0
+    )
     assert not mixer.delta.bias.any()
     decays_N = torch.exp(-math.log(2) * mixer.a_log_PEN[0, 0].exp())
     assert decays_N[[0, 15]].tolist() == pytest.approx([0.5, 1.5e-5], rel=0.03)
 
 
-@pytest.mark.parametrize(("init", "least", "most"), [("official", 0.05, 1.0), ("zoology", 0.0, 1e-6)])
+@pytest.mark.parametrize(
+    ("init", "least", "most"), [("official", 0.05, 1.0), ("zoology", 0.0, 1e-6)]
+)
 def test_what_is_left_of_the_past_depends_on_the_start(init, least, most):
     """The effective attention at distance 33 relative to distance 1, per entry."""
     mixer = built(population=2, init=init)
@@ -143,11 +167,16 @@ def test_every_tensor_starts_with_its_distribution(name, init, depth):
         "out.weight": uniform / math.sqrt(128 * depth),
     }  # fmt: skip
     zoology = dict.fromkeys(official, 0.02) | {"out.weight": 0.02 / math.sqrt(2 * depth)}
-    stds = (official if init == "official" else zoology) | {"conv.weight": uniform / 2, "conv.bias": uniform / 2}
+    stds = (official if init == "official" else zoology) | {
+        "conv.weight": uniform / 2,
+        "conv.bias": uniform / 2,
+    }
     mixer = built(name, init=init, depth=depth)
     parameters = dict(mixer.named_parameters())
     for key, std in stds.items():
-        assert parameters[key].std().item() == pytest.approx(std, rel=4 / math.sqrt(2 * parameters[key].numel())), key
+        assert parameters[key].std().item() == pytest.approx(
+            std, rel=4 / math.sqrt(2 * parameters[key].numel())
+        ), key
     rates_N = torch.arange(1.0, 17)
     torch.testing.assert_close(mixer.a_log_PEN.exp(), rates_N.expand_as(mixer.a_log_PEN))
     assert (mixer.skip_PE == 1).all()
@@ -161,7 +190,9 @@ def test_the_skip_carries_the_signal_at_the_start(init, out):
         u_PBLE = mixer._projected(x_PBLD)[0]
         assert mixer(x_PBLD).square().mean().sqrt().item() == pytest.approx(out, rel=0.1)
         whole = mixer.effective_attention(x_PBLD[:, :1]).weights_PBHLL
-        memory_PBEL = ((whole - torch.eye(64)) @ u_PBLE[:, :1].transpose(2, 3)[..., None]).squeeze(-1)
+        memory_PBEL = ((whole - torch.eye(64)) @ u_PBLE[:, :1].transpose(2, 3)[..., None]).squeeze(
+            -1
+        )
     assert 1e-3 < memory_PBEL.square().mean().sqrt() / u_PBLE.square().mean().sqrt() < 2e-2
 
 
@@ -189,14 +220,18 @@ def test_leaving_something_out_saves_operations():
 
 def test_the_dynamics_are_told_from_weights():
     kinds = parameter_kinds(built())
-    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {"a_log_PEN", "skip_PE", "delta.bias"}
+    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {
+        "a_log_PEN",
+        "skip_PE",
+        "delta.bias",
+    }
     assert {name for name, kind in kinds.items() if kind == "bias"} == {"conv.bias"}
 
 
 @every_option
 def test_it_can_be_counted_without_being_computed(options):
     with torch.device("meta"):
-        mixer = build(Case("mamba", options).spec(), Site(1, 20, 33, 2, "none"))
+        mixer = build_mixer(Case("mamba", options).spec(), Site(1, 20, 33, 2, "none"))
         y_PBLD = mixer(torch.empty(1, 2, 33, 20))
     assert y_PBLD.shape == (1, 2, 33, 20)
     assert y_PBLD.device.type == "meta"

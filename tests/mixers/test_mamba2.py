@@ -9,9 +9,10 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Site, build
-from recollect.nn import initialise, parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.model.layers import initialise, parameter_kinds
+from recollect.spec.model import ModelSpec
 
 OPTIONS = [
     {},
@@ -27,7 +28,9 @@ every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 
 def built(width: int = 64, length: int = 64, population: int = 4, depth: int = 2, **options):
-    return Case("mamba2", options).build(population=population, width=width, length=length, depth=depth)
+    return Case("mamba2", options).build(
+        population=population, width=width, length=length, depth=depth
+    )
 
 
 def floats(mixer) -> int:
@@ -42,7 +45,11 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
     weights = {name: value.detach()[p] for name, value in mixer.named_parameters()}
     states, heads, inner = mixer.spec.state, len(weights["skip_PH"]), weights["out.weight"].shape[0]
     size, rates = inner // heads, -torch.exp(weights["a_log_PH"])
-    memories, past, outputs = [torch.zeros(states, size, dtype=x_LD.dtype) for _ in range(heads)], [], []
+    memories, past, outputs = (
+        [torch.zeros(states, size, dtype=x_LD.dtype) for _ in range(heads)],
+        [],
+        [],
+    )
     for x in x_LD:
         entered = x @ weights["into.weight"]
         z = entered[:inner] if mixer.spec.gate else None
@@ -50,13 +57,17 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
         mixed = past[-1]
         if "conv.weight" in weights:
             taps = list(weights["conv.weight"])
-            mixed = weights["conv.bias"] + sum(tap * value for tap, value in zip(reversed(taps), reversed(past), strict=False))
+            mixed = weights["conv.bias"] + sum(
+                tap * value for tap, value in zip(reversed(taps), reversed(past), strict=False)
+            )
         mixed = mixed / (1 + torch.exp(-mixed))
         v, b, c = mixed[:inner], mixed[inner : inner + states], mixed[inner + states :]
         delta = torch.log(1 + torch.exp(entered[-heads:] + weights["delta_bias_PH"]))
         parts = []
         for h, own in enumerate(v.split(size)):
-            memories[h] = torch.exp(delta[h] * rates[h]) * memories[h] + delta[h] * torch.outer(b, own)
+            memories[h] = torch.exp(delta[h] * rates[h]) * memories[h] + delta[h] * torch.outer(
+                b, own
+            )
             parts.append(c @ memories[h] + weights["skip_PH"][h] * own)
         y = torch.cat(parts)
         if z is not None:
@@ -69,12 +80,18 @@ def reference(mixer, p: int, x_LD: Tensor) -> Tensor:
 @every_option
 @pytest.mark.parametrize("length", [1, 2, 37])
 def test_it_is_its_recurrence(options, length):
-    mixer = spread(Case("mamba2", {"head": 8, "state": 16, **options}).build(population=2, width=20, dtype=torch.float64))
+    mixer = spread(
+        Case("mamba2", {"head": 8, "state": 16, **options}).build(
+            population=2, width=20, dtype=torch.float64
+        )
+    )
     x_PBLD = inputs(2, 2, length, 20, dtype=torch.float64)
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for row in range(2):
-            torch.testing.assert_close(y_PBLD[p, row], reference(mixer, p, x_PBLD[p, row]), rtol=1e-11, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, row], reference(mixer, p, x_PBLD[p, row]), rtol=1e-11, atol=1e-13
+            )
 
 
 def test_heads_do_not_share_their_values():
@@ -149,15 +166,22 @@ def test_every_tensor_starts_with_its_distribution(init, depth):
     }
     parameters = dict(built(init=init, depth=depth).named_parameters())
     for key, std in stds.items():
-        assert parameters[key].std().item() == pytest.approx(std, rel=4 / math.sqrt(2 * parameters[key].numel())), key
+        assert parameters[key].std().item() == pytest.approx(
+            std, rel=4 / math.sqrt(2 * parameters[key].numel())
+        ), key
     assert (parameters["norm.weight"] == 1).all()
     assert (parameters["skip_PH"] == 1).all()
-    assert parameters.keys() == stds.keys() | {"norm.weight", "skip_PH", "a_log_PH", "delta_bias_PH"}
+    assert parameters.keys() == stds.keys() | {
+        "norm.weight",
+        "skip_PH",
+        "a_log_PH",
+        "delta_bias_PH",
+    }
 
 
 def test_a_seed_decides_how_slow_the_slowest_head_is():
     """Two heads at width 64: the luck of a seed that results must be averaged over."""
-    mixer = build(Case("mamba2").spec(), Site(64, 64, 64, 2, "none"))
+    mixer = build_mixer(Case("mamba2").spec(), Site(64, 64, 64, 2, "none"))
     initialise(mixer, list(range(64)))
     decays_PH = torch.exp(-F.softplus(mixer.delta_bias_PH) * mixer.a_log_PH.exp())
     assert decays_PH.shape == (64, 2)
@@ -169,14 +193,22 @@ def test_a_seed_decides_how_slow_the_slowest_head_is():
 # ---- sizes ----
 
 
-@pytest.mark.parametrize(("width", "states", "total"), [(64, 128, 43_142), (64, 16, 27_686), (128, 128, None), (128, 16, None)])
+@pytest.mark.parametrize(
+    ("width", "states", "total"),
+    [(64, 128, 43_142), (64, 16, 27_686), (128, 128, None), (128, 16, None)],
+)
 def test_parameters_and_state_are_as_the_formulas_say(width, states, total):
     heads = width // 32
     whole = built(width=width, state=states)
-    assert floats(whole) == 6 * width**2 + 2 * width * states + width * heads + 12 * width + 10 * states + 3 * heads
+    assert (
+        floats(whole)
+        == 6 * width**2 + 2 * width * states + width * heads + 12 * width + 10 * states + 3 * heads
+    )
     assert total in (None, floats(whole))
     assert whole.state_size() == 2 * width * states + 6 * (width + states)
-    assert floats(whole) - floats(built(width=width, state=states, kernel=0)) == 5 * (2 * width + 2 * states)
+    assert floats(whole) - floats(built(width=width, state=states, kernel=0)) == 5 * (
+        2 * width + 2 * states
+    )
     assert floats(whole) - floats(built(width=width, state=states, gate=False)) == 2 * width**2
     assert built(width=width, state=states, kernel=0).state_size() == 2 * width * states
 
@@ -190,7 +222,11 @@ def test_leaving_something_out_saves_operations():
 
 def test_the_dynamics_are_told_from_weights():
     kinds = parameter_kinds(built())
-    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {"a_log_PH", "skip_PH", "delta_bias_PH"}
+    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {
+        "a_log_PH",
+        "skip_PH",
+        "delta_bias_PH",
+    }
     assert kinds["norm.weight"] == "norm"
     assert kinds["conv.bias"] == "bias"
 
@@ -198,7 +234,9 @@ def test_the_dynamics_are_told_from_weights():
 @every_option
 def test_it_can_be_counted_without_being_computed(options):
     with torch.device("meta"):
-        mixer = build(Case("mamba2", {"head": 8, **options}).spec(), Site(1, 20, 33, 2, "none"))
+        mixer = build_mixer(
+            Case("mamba2", {"head": 8, **options}).spec(), Site(1, 20, 33, 2, "none")
+        )
         y_PBLD = mixer(torch.empty(1, 2, 33, 20))
     assert y_PBLD.shape == (1, 2, 33, 20)
     assert y_PBLD.device.type == "meta"
@@ -208,7 +246,10 @@ def test_it_can_be_counted_without_being_computed(options):
     ("options", "message"),
     [
         ({"head": 24}, "mixer.head = 24: must divide expand * width = 128; for example head = 64"),
-        ({"head": 256}, "mixer.head = 256: must divide expand * width = 128; for example head = 64"),
+        (
+            {"head": 256},
+            "mixer.head = 256: must divide expand * width = 128; for example head = 64",
+        ),
         ({"head": 0}, "mixer.head = 0: must be at least 1; for example head = 64"),
         ({"kernel": 65}, "mixer.kernel = 65: must be at most 64"),
     ],

@@ -1,4 +1,6 @@
-"""minGRU beyond the contract: the equations written out, its size, its numbers at the start, saturated gates, `expand`."""
+"""minGRU beyond the contract: the equations written out, its size, its numbers at the start,
+saturated gates, `expand`.
+"""
 
 import math
 
@@ -8,12 +10,14 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.min_gru import MinGRU
+from recollect.mixers.min_gru.mixer import MinGRU
 
 DOUBLE = torch.float64
 
 
-def min_gru(width: int = 12, dtype: torch.dtype = torch.float32, length: int = 37, **options: int) -> MinGRU:
+def min_gru(
+    width: int = 12, dtype: torch.dtype = torch.float32, length: int = 37, **options: int
+) -> MinGRU:
     mixer = Case("min_gru", options).build(population=2, width=width, length=length, dtype=dtype)
     assert isinstance(mixer, MinGRU)
     return mixer
@@ -44,7 +48,9 @@ def test_it_is_the_recurrence_of_the_equations(expand):
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for b in range(2):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-12, atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("width", [64, 128])
@@ -89,7 +95,9 @@ def test_at_the_start_half_of_the_state_is_replaced_at_every_token():
 
 @pytest.mark.parametrize("gate", [-80.0, 80.0, -1e4, 1e4])
 def test_saturated_gates_keep_or_replace_all_and_stay_finite(gate):
-    """In float32, 512 tokens long: keeping is a sum of almost nothing, replacing is the candidate itself."""
+    """In float32, 512 tokens long: keeping is a sum of almost nothing, replacing is the candidate
+    itself.
+    """
     mixer = min_gru(length=512)
     with torch.no_grad():
         mixer.into.weight[:, 0, 12:] = gate
@@ -115,7 +123,9 @@ def test_the_kept_share_is_not_rounded_away():
         mixer.into.weight.zero_()
         mixer.into.weight[:, 0, 12:] = 30
     keep_PBLE, _, _ = mixer._gates(torch.ones(2, 1, 1, 12))
-    torch.testing.assert_close(keep_PBLE, torch.full_like(keep_PBLE, math.exp(-30)), rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        keep_PBLE, torch.full_like(keep_PBLE, math.exp(-30)), rtol=1e-4, atol=0
+    )
 
 
 def test_no_channels_at_all_are_refused(make_run):

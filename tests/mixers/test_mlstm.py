@@ -1,4 +1,6 @@
-"""mLSTM beyond the contract: the equations written out, its size, its numbers at the start, extreme gates, each option."""
+"""mLSTM beyond the contract: the equations written out, its size, its numbers at the start, extreme
+gates, each option.
+"""
 
 import math
 
@@ -8,8 +10,8 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.mlstm import EPS, MLSTM, NORM_EPS
-from recollect.nn import parameter_kinds
+from recollect.mixers.mlstm.mixer import EPS, MLSTM, NORM_EPS
+from recollect.model.layers import parameter_kinds
 
 DOUBLE = torch.float64
 OPTIONS = [
@@ -21,8 +23,16 @@ OPTIONS = [
 ]
 
 
-def mlstm(width: int = 12, dtype: torch.dtype = torch.float32, length: int = 37, depth: int = 2, **options: int) -> MLSTM:
-    mixer = Case("mlstm", options).build(population=2, width=width, length=length, dtype=dtype, depth=depth)
+def mlstm(
+    width: int = 12,
+    dtype: torch.dtype = torch.float32,
+    length: int = 37,
+    depth: int = 2,
+    **options: int,
+) -> MLSTM:
+    mixer = Case("mlstm", options).build(
+        population=2, width=width, length=length, dtype=dtype, depth=depth
+    )
     assert isinstance(mixer, MLSTM)
     return mixer
 
@@ -32,9 +42,15 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def read_by_hand(q: Tensor, k: Tensor, v: Tensor, i: Tensor, f: Tensor) -> Tensor:
-    """One head's h_LD: the recurrence of C and n as the paper has it, nothing scaled down; in float64 that fits here."""
+    """One head's h_LD: the recurrence of C and n as the paper has it, nothing scaled down; in
+    float64 that fits here.
+    """
     length, channels = q.shape
-    memory, normaliser, largest = torch.zeros(channels, channels, dtype=DOUBLE), torch.zeros(channels, dtype=DOUBLE), 1.0
+    memory, normaliser, largest = (
+        torch.zeros(channels, channels, dtype=DOUBLE),
+        torch.zeros(channels, dtype=DOUBLE),
+        1.0,
+    )
     outputs = []
     for t in range(length):
         forget, write = sigmoid(f[t]), i[t].exp()
@@ -54,9 +70,14 @@ def by_hand(mixer: MLSTM, p: int, x_LD: Tensor) -> Tensor:
     if "conv.weight" in weights:
         taps = weights["conv.weight"]
         padded = torch.cat((torch.zeros(len(taps) - 1, u.shape[1], dtype=DOUBLE), u))
-        c = weights["conv.bias"] + sum(taps[tap] * padded[tap : tap + len(u)] for tap in range(len(taps)))
+        c = weights["conv.bias"] + sum(
+            taps[tap] * padded[tap : tap + len(u)] for tap in range(len(taps))
+        )
         c = c * sigmoid(c)
-    q, k, v = (x @ torch.block_diag(*weights[name]) for x, name in ((c, "query_PROO"), (c, "key_PROO"), (u, "value_PROO")))
+    q, k, v = (
+        x @ torch.block_diag(*weights[name])
+        for x, name in ((c, "query_PROO"), (c, "key_PROO"), (u, "value_PROO"))
+    )
     gates = torch.cat((q, k, v), -1) @ weights["gates.weight"] + weights["gates.bias"]
     heads, channels = mixer.spec.heads, u.shape[1] // mixer.spec.heads
     normed = []
@@ -75,7 +96,9 @@ def test_it_is_the_recurrence_of_the_equations(options):
     y_PBLD = mixer(x_PBLD)
     for p in range(2):
         for b in range(2):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-10, atol=1e-11)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=1e-10, atol=1e-11
+            )
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -97,7 +120,10 @@ def test_parameters_and_state_are_those_of_the_formulas(width, heads, kernel, bl
     conv = inner * (kernel + 1) if kernel else 0
     gates = 2 * heads * (3 * inner + 1)
     projections = 3 * width * inner + 3 * inner * (block or inner)
-    assert sum(value[0].numel() for value in mixer.parameters()) == projections + conv + gates + 2 * inner
+    assert (
+        sum(value[0].numel() for value in mixer.parameters())
+        == projections + conv + gates + 2 * inner
+    )
     assert mixer.state_size() == inner**2 // heads + inner + heads + inner * max(0, kernel - 1)
 
 
@@ -125,9 +151,13 @@ def test_the_input_gates_start_near_zero():
 
 
 def test_at_the_start_the_memory_lasts_as_long_as_the_forget_bias_says():
-    """Relative to no forgetting, a weight shrinks by sigmoid(3) per token in the first head, by sigmoid(6) in the last."""
+    """Relative to no forgetting, a weight shrinks by sigmoid(3) per token in the first head, by
+    sigmoid(6) in the last.
+    """
     mixer, x_PBLD = mlstm(dtype=DOUBLE, heads=2), inputs(2, 1, 37, 12, dtype=DOUBLE)
-    tiny = 1e-9  # so small a query that the divisor is its floor, and weights are gates times scores
+    tiny = (
+        1e-9  # so small a query that the divisor is its floor, and weights are gates times scores
+    )
     with torch.no_grad():
         mixer.query_PROO *= tiny
     decaying = mixer.effective_attention(x_PBLD).weights_PBHLL
@@ -163,7 +193,9 @@ def test_what_weight_decay_may_spare_is_told_apart():
 @pytest.mark.parametrize("forget", [-200.0, 0.0, 200.0])
 @pytest.mark.parametrize("write", [-200.0, 0.0, 200.0])
 def test_extreme_gates_stay_finite(forget, write):
-    """exp(200) is no float32, and exp(-200) is 0 there; in 512 tokens the forget gate multiplies to e^-102400."""
+    """exp(200) is no float32, and exp(-200) is 0 there; in 512 tokens the forget gate multiplies to
+    e^-102400.
+    """
     mixer, x_PBLD = mlstm(length=512), inputs(2, 1, 512, 12).requires_grad_()
     with torch.no_grad():
         mixer.gates.bias[:] = torch.tensor([write, forget])
@@ -176,7 +208,9 @@ def test_extreme_gates_stay_finite(forget, write):
 
 
 def test_gates_that_jump_do_not_tell_the_two_forms_apart():
-    """Input gates from e^-150 to e^150 by turns, so that the largest term of a row changes all the time."""
+    """Input gates from e^-150 to e^150 by turns, so that the largest term of a row changes all the
+    time.
+    """
     mixer, x_PBLD = mlstm(dtype=DOUBLE, length=64), inputs(2, 2, 64, 12, dtype=DOUBLE)
     with torch.no_grad():
         mixer.gates.weight += 60 * inputs(*mixer.gates.weight.shape, dtype=DOUBLE, seed=3)
@@ -205,7 +239,9 @@ def test_a_block_sees_its_own_channels_alone():
     u_PBLE = inputs(2, 1, 3, 24, dtype=DOUBLE)
     other_PBLE = u_PBLE.clone()
     other_PBLE[..., 4:8] += 1
-    for one, other in zip(mixer._heads(u_PBLE, u_PBLE)[:3], mixer._heads(other_PBLE, other_PBLE)[:3], strict=True):
+    for one, other in zip(
+        mixer._heads(u_PBLE, u_PBLE)[:3], mixer._heads(other_PBLE, other_PBLE)[:3], strict=True
+    ):
         changed = (one != other).flatten(-2)
         assert changed[..., 4:8].all()
         assert not changed[..., :4].any()
@@ -223,8 +259,14 @@ def test_only_queries_and_keys_see_the_convolution():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"heads": 5}, r"mixer\.heads = 5: must divide expand \* width = 32; for example heads = 1"),
-        ({"qkv_block": 5}, r"mixer\.qkv_block = 5: must divide expand \* width = 32; for example qkv_block = 1"),
+        (
+            {"heads": 5},
+            r"mixer\.heads = 5: must divide expand \* width = 32; for example heads = 1",
+        ),
+        (
+            {"qkv_block": 5},
+            r"mixer\.qkv_block = 5: must divide expand \* width = 32; for example qkv_block = 1",
+        ),
         ({"kernel": -1}, r"mixer\.kernel = -1"),
     ],
     ids=str,

@@ -1,4 +1,6 @@
-"""RetNet beyond the contract: the equations written out, the decays of its heads, and its numbers at the start."""
+"""RetNet beyond the contract: the equations written out, the decays of its heads, and its numbers
+at the start.
+"""
 
 import cmath
 import itertools
@@ -10,22 +12,32 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.retnet import RetNet
-from recollect.nn import parameter_kinds
-from recollect.spec import ModelSpec
+from recollect.mixers.retnet.mixer import RetNet
+from recollect.model.layers import parameter_kinds
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
 
 
-def retnet(width: int = D, dtype: torch.dtype = DOUBLE, population: int = P, length: int = L, **options: object) -> RetNet:
-    mixer = Case("retnet", options).build(population=population, width=width, length=length, dtype=dtype)
+def retnet(
+    width: int = D,
+    dtype: torch.dtype = DOUBLE,
+    population: int = P,
+    length: int = L,
+    **options: object,
+) -> RetNet:
+    mixer = Case("retnet", options).build(
+        population=population, width=width, length=length, dtype=dtype
+    )
     assert isinstance(mixer, RetNet)
     return mixer
 
 
 def rotated_product(q_D: Tensor, k_D: Tensor, distance: int) -> float:
-    """(R^i q) . (R^j k) for i - j = distance: pairs of channels as complex numbers, the real part of q conj(k) e^(i angle)."""
+    """(R^i q) . (R^j k) for i - j = distance: pairs of channels as complex numbers, the real part
+    of q conj(k) e^(i angle).
+    """
     half = len(q_D) // 2
     total = 0.0
     for c in range(half):
@@ -36,16 +48,26 @@ def rotated_product(q_D: Tensor, k_D: Tensor, distance: int) -> float:
 
 def by_hand(mixer: RetNet, p: int, x_LD: Tensor) -> Tensor:
     """One member and row, as a sum over the past of every position, from the equations."""
-    heads, weights = mixer.spec.heads, {name: value[p] for name, value in mixer.state_dict().items()}
+    heads, weights = (
+        mixer.spec.heads,
+        {name: value[p] for name, value in mixer.state_dict().items()},
+    )
     size, values = D // heads, mixer.spec.expand_v * D // heads
-    q_LD, k_LD, v_LE, g_LE = (x_LD @ weights[f"{part}.weight"] for part in ("query", "key", "value", "gate"))
+    q_LD, k_LD, v_LE, g_LE = (
+        x_LD @ weights[f"{part}.weight"] for part in ("query", "key", "value", "gate")
+    )
     o_LE = torch.zeros_like(v_LE)
     for t, h in itertools.product(range(len(x_LD)), range(heads)):
         part, out = slice(h * size, (h + 1) * size), slice(h * values, (h + 1) * values)
         mixed = torch.zeros(values, dtype=DOUBLE)
         for j in range(t + 1):
             decay = (1 - 2.0 ** (-5 - h)) ** (t - j)
-            mixed += decay * rotated_product(q_LD[t, part], k_LD[j, part], t - j) / math.sqrt(size) * v_LE[j, out]
+            mixed += (
+                decay
+                * rotated_product(q_LD[t, part], k_LD[j, part], t - j)
+                / math.sqrt(size)
+                * v_LE[j, out]
+            )
         o_LE[t, out] = mixed / math.sqrt(mixed.square().mean() + 1e-5) * weights["norm.weight"]
     return (o_LE * g_LE * torch.sigmoid(g_LE)) @ weights["out.weight"]
 
@@ -57,11 +79,15 @@ def test_it_is_the_equations(options):
     with torch.no_grad():
         y_PBLD = mixer(x_PBLD)
         for p, b in itertools.product(range(P), range(B)):
-            torch.testing.assert_close(y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13)
+            torch.testing.assert_close(
+                y_PBLD[p, b], by_hand(mixer, p, x_PBLD[p, b]), rtol=0, atol=1e-13
+            )
 
 
 def test_a_head_forgets_at_its_own_fixed_rate():
-    """The same token everywhere, read through one slow pair of channels: without its known rotation only the decay is left."""
+    """The same token everywhere, read through one slow pair of channels: without its known rotation
+    only the decay is left.
+    """
     heads, length = 4, 180
     mixer = retnet(32, heads=heads, length=length, population=1)
     with torch.no_grad():
@@ -69,12 +95,18 @@ def test_a_head_forgets_at_its_own_fixed_rate():
             part.weight.zero_()
             # The slowest pair of a head of 8 channels turns by 1e-3 per position.
             part.weight[:, :, 3::8] = 1
-    weights_HLL = mixer.effective_attention(torch.ones(1, 1, length, 32, dtype=DOUBLE)).weights_PBHLL[0, 0].detach()
+    weights_HLL = (
+        mixer.effective_attention(torch.ones(1, 1, length, 32, dtype=DOUBLE))
+        .weights_PBHLL[0, 0]
+        .detach()
+    )
     distance = torch.arange(length, dtype=DOUBLE)
     unrotated_HL = weights_HLL[:, -1].flip(-1) / torch.cos(distance * 1e-3)
     kept_HL = unrotated_HL / unrotated_HL[:, :1]
     for head, half_life in enumerate((22, 44, 88, 177)):
-        torch.testing.assert_close(kept_HL[head], (1 - 2.0 ** (-5 - head)) ** distance, rtol=1e-10, atol=0)
+        torch.testing.assert_close(
+            kept_HL[head], (1 - 2.0 ** (-5 - head)) ** distance, rtol=1e-10, atol=0
+        )
         assert kept_HL[head, half_life] == pytest.approx(0.5, abs=0.01)
 
 
@@ -113,7 +145,9 @@ def test_the_start_is_zoologys():
         assert not torch.equal(part.weight[0], part.weight[1])
     assert (mixer.norm.weight == 1).all()
     assert mixer.norm.eps == 1e-5
-    assert {name for name, kind in parameter_kinds(mixer).items() if kind != "weight"} == {"norm.weight"}
+    assert {name for name, kind in parameter_kinds(mixer).items() if kind != "weight"} == {
+        "norm.weight"
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""RWKV-4: the recurrence from its equations, the initialisation layer by layer, what the two options change."""
+"""RWKV-4: the recurrence from its equations, the initialisation layer by layer, what the two
+options change.
+"""
 
 import math
 
@@ -8,16 +10,21 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Mixer, Site, build
-from recollect.nn import initialise, parameter_kinds
-from recollect.spec import MIXERS, ModelSpec
+from recollect.mixers.base import Mixer, Site
+from recollect.mixers.build import build_mixer
+from recollect.mixers.registry import MIXERS
+from recollect.model.layers import initialise, parameter_kinds
+from recollect.spec.model import ModelSpec
 
 WIDTH = 64
 
 
-def built(width: int = WIDTH, layer: int = 0, depth: int = 2, population: int = 2, **options: str) -> Mixer:
-    mixer = build(
-        MIXERS["rwkv4"].model_validate({"name": "rwkv4", **options}), Site(population, width, 32, depth, "none", layer)
+def built(
+    width: int = WIDTH, layer: int = 0, depth: int = 2, population: int = 2, **options: str
+) -> Mixer:
+    mixer = build_mixer(
+        MIXERS["rwkv4"].model_validate({"name": "rwkv4", **options}),
+        Site(population, width, 32, depth, "none", layer),
     )
     initialise(mixer, list(range(population)))
     return mixer
@@ -27,13 +34,16 @@ def built(width: int = WIDTH, layer: int = 0, depth: int = 2, population: int = 
 
 
 def reference(weights: dict[str, Tensor], x_LD: Tensor) -> Tensor:
-    """One member and row, from the equations: sums over all positions before, without any care for overflow."""
+    """One member and row, from the equations: sums over all positions before, without any care for
+    overflow.
+    """
     before = torch.zeros_like(x_LD[0])
     keys, values, outputs = [], [], []
     w, u = -torch.exp(weights["time_decay_PD"]), weights["time_first_PD"]
     for t, x in enumerate(x_LD):
         key, value, receptance = (
-            (x * weights[f"mix_{name}_PD"] + before * (1 - weights[f"mix_{name}_PD"])) @ weights[f"{name}.weight"]
+            (x * weights[f"mix_{name}_PD"] + before * (1 - weights[f"mix_{name}_PD"]))
+            @ weights[f"{name}.weight"]
             for name in ("key", "value", "receptance")
         )
         num, den = torch.exp(u + key) * value, torch.exp(u + key)
@@ -55,7 +65,9 @@ def test_it_is_the_equations(layer):
     for p in range(3):
         weights = {name: value[p] for name, value in mixer.state_dict().items()}
         for b in range(2):
-            torch.testing.assert_close(found[p, b], reference(weights, x_PBLD[p, b]), rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(
+                found[p, b], reference(weights, x_PBLD[p, b]), rtol=1e-12, atol=1e-12
+            )
 
 
 @pytest.mark.parametrize("scale", [10.0, 100.0])
@@ -84,7 +96,9 @@ def test_an_effective_row_is_a_mean():
 
 
 def test_the_present_has_the_bonus_and_the_last_token_no_decay_yet():
-    """With equal keys the logarithms of a row are 0 for the token before, w and 2 w for those before that, u for its own."""
+    """With equal keys the logarithms of a row are 0 for the token before, w and 2 w for those
+    before that, u for its own.
+    """
     mixer = built(width=6)
     with torch.no_grad():
         mixer.key.weight.zero_()
@@ -107,7 +121,7 @@ def test_parameters_and_state(width):
 
 @pytest.mark.parametrize(("width", "total"), [(64, 558_336), (128, 1_182_208)])
 def test_a_model_has_as_many_parameters_as_zoologys(width, total):
-    from recollect.model import Model
+    from recollect.model.model import Model
 
     spec = ModelSpec.parse({"mixer": "rwkv4", "width": width, "block": "mixer+identity"})
     assert Model(spec, 1, 8192, 64).parameters_per_member() == total
@@ -115,7 +129,10 @@ def test_a_model_has_as_many_parameters_as_zoologys(width, total):
 
 def test_decay_and_bonus_are_dynamics_and_nothing_else_is():
     kinds = parameter_kinds(built())
-    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {"time_decay_PD", "time_first_PD"}
+    assert {name for name, kind in kinds.items() if kind == "dynamics"} == {
+        "time_decay_PD",
+        "time_first_PD",
+    }
     assert set(kinds.values()) == {"dynamics", "weight"}
 
 
@@ -153,15 +170,21 @@ def test_curves_over_the_channels(options, layer, depth, believed):
     for name, wanted in values(layer, believed).items():
         found = getattr(mixer, name)
         assert found.isfinite().all()
-        torch.testing.assert_close(found, torch.tensor(wanted).expand(2, -1), msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            found, torch.tensor(wanted).expand(2, -1), msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def test_half_of_the_channels_forget_within_a_step():
-    """Quantiles of what is left of a weight after a step, in the first layer (section 3.8 of the fact sheet)."""
+    """Quantiles of what is left of a weight after a step, in the first layer (section 3.8 of the
+    fact sheet).
+    """
     kept = (-built(width=1025).time_decay_PD[0].exp()).exp()
     quantiles = kept.quantile(torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])).tolist()
     assert quantiles == pytest.approx([2e-9, 0.0095, 0.40, 0.87, 0.9933], rel=0.06)
-    assert math.log(0.5) / math.log(quantiles[-1]) == pytest.approx(103, rel=0.01)  # the longest half-life
+    assert math.log(0.5) / math.log(quantiles[-1]) == pytest.approx(
+        103, rel=0.01
+    )  # the longest half-life
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -201,7 +224,9 @@ def test_the_official_start_learns_its_output_first():
         with torch.no_grad():
             for parameter in mixer.parameters():
                 parameter.sub_(0.1 * parameter.grad)
-            mixer.key.weight += 0.01 * inputs(2, 8, 8)  # equal keys everywhere leave its token shift without effect
+            mixer.key.weight += 0.01 * inputs(
+                2, 8, 8
+            )  # equal keys everywhere leave its token shift without effect
             mixer.receptance.weight += 0.01 * inputs(2, 8, 8)
 
 
@@ -210,7 +235,9 @@ def test_the_official_start_learns_its_output_first():
 
 def test_more_layers_than_the_initialisation_believes_in_are_refused():
     """The exponent of the token shift would be negative, and its first channel infinite."""
-    with pytest.raises(SpecError, match=r'depth = 13 is more than twelve; use ratio_layers = "depth"'):
+    with pytest.raises(
+        SpecError, match=r'depth = 13 is more than twelve; use ratio_layers = "depth"'
+    ):
         ModelSpec.parse({"mixer": "rwkv4", "depth": 13})
     ModelSpec.parse({"mixer": "rwkv4", "depth": 12})
     ModelSpec.parse({"mixer": {"name": "rwkv4", "ratio_layers": "depth"}, "depth": 13})

@@ -1,4 +1,6 @@
-"""The sliding window beyond the contract: where it ends, and that inside it everything is attention."""
+"""The sliding window beyond the contract: where it ends, and that inside it everything is
+attention.
+"""
 
 import math
 from itertools import pairwise
@@ -9,17 +11,23 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers import Site, build
-from recollect.mixers.sliding_window import SlidingWindow
-from recollect.nn import Noise
-from recollect.spec import MIXERS, ModelSpec
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.mixers.registry import MIXERS
+from recollect.mixers.sliding_window.mixer import SlidingWindow
+from recollect.model.layers import Noise
+from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 3, 23, 12
 DOUBLE = torch.float64
 
 
-def sliding(positions: str = "none", width: int = D, length: int = L, **options: object) -> SlidingWindow:
-    mixer = Case("sliding_window", options, positions).build(population=P, width=width, length=length, dtype=DOUBLE)
+def sliding(
+    positions: str = "none", width: int = D, length: int = L, **options: object
+) -> SlidingWindow:
+    mixer = Case("sliding_window", options, positions).build(
+        population=P, width=width, length=length, dtype=DOUBLE
+    )
     assert isinstance(mixer, SlidingWindow)
     return mixer
 
@@ -31,11 +39,21 @@ def by_hand(mixer: SlidingWindow, x_PBLD: Tensor, window: int) -> Tensor:
     mixed = []
     for i in range(x_PBLD.shape[2]):
         seen = slice(max(0, i - window + 1), i + 1)
-        scores_PBT = torch.einsum("pbd,pbtd->pbt", q[:, :, i], k[:, :, seen]) / math.sqrt(x_PBLD.shape[-1])
+        scores_PBT = torch.einsum("pbd,pbtd->pbt", q[:, :, i], k[:, :, seen]) / math.sqrt(
+            x_PBLD.shape[-1]
+        )
         if mixer.relative_PHL is not None:
-            scores_PBT = scores_PBT + mixer.relative_PHL[:, 0, : scores_PBT.shape[-1]].flip(-1)[:, None]
+            scores_PBT = (
+                scores_PBT + mixer.relative_PHL[:, 0, : scores_PBT.shape[-1]].flip(-1)[:, None]
+            )
         exponentials_PBT = torch.exp(scores_PBT - scores_PBT.amax(-1, keepdim=True))
-        mixed.append(torch.einsum("pbt,pbtd->pbd", exponentials_PBT / exponentials_PBT.sum(-1, keepdim=True), v[:, :, seen]))
+        mixed.append(
+            torch.einsum(
+                "pbt,pbtd->pbd",
+                exponentials_PBT / exponentials_PBT.sum(-1, keepdim=True),
+                v[:, :, seen],
+            )
+        )
     return torch.stack(mixed, dim=2) @ mixer.out.weight[:, None] + mixer.out.bias[:, None, None]
 
 
@@ -43,13 +61,18 @@ def by_hand(mixer: SlidingWindow, x_PBLD: Tensor, window: int) -> Tensor:
 @pytest.mark.parametrize("window", [1, 2, 7, L - 1, L, 10 * L])
 def test_it_is_the_equations_written_out(window, positions):
     mixer, x_PBLD = spread(sliding(positions, window=window)), inputs(P, B, L, D, dtype=DOUBLE)
-    torch.testing.assert_close(mixer(x_PBLD), by_hand(mixer, x_PBLD, window), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(
+        mixer(x_PBLD), by_hand(mixer, x_PBLD, window), rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("positions", ["none", "rope", "alibi", "relative"])
 @pytest.mark.parametrize("window", [1, 4])
 def test_a_token_is_seen_from_its_own_position_and_window_minus_one_later_ones(window, positions):
-    mixer, x_PBLD = spread(sliding(positions, window=window, heads=2)), inputs(P, B, L, D, dtype=DOUBLE)
+    mixer, x_PBLD = (
+        spread(sliding(positions, window=window, heads=2)),
+        inputs(P, B, L, D, dtype=DOUBLE),
+    )
     other_PBLD = x_PBLD.clone()
     other_PBLD[:, :, 5] += 1
     changed_L = (mixer(x_PBLD) != mixer(other_PBLD)).any(-1).any(1).any(0)
@@ -59,13 +82,18 @@ def test_a_token_is_seen_from_its_own_position_and_window_minus_one_later_ones(w
 @pytest.mark.parametrize("positions", ["none", "rope", "alibi", "relative"])
 def test_a_window_over_everything_is_attention_bit_for_bit(positions):
     mixer = spread(sliding(positions, window=L + 3, heads=2))
-    whole = Case("attention", {"heads": 2}, positions).build(population=P, width=D, length=L, dtype=DOUBLE)
+    whole = Case("attention", {"heads": 2}, positions).build(
+        population=P, width=D, length=L, dtype=DOUBLE
+    )
     whole.load_state_dict(mixer.state_dict())
     x_PBLD = inputs(P, B, L, D, dtype=DOUBLE)
     assert torch.equal(mixer(x_PBLD), whole(x_PBLD))
     narrow = sliding(positions, window=L - 1, heads=2)
     narrow.load_state_dict(
-        {name: value[..., : L - 1] if name == "relative_PHL" else value for name, value in mixer.state_dict().items()}
+        {
+            name: value[..., : L - 1] if name == "relative_PHL" else value
+            for name, value in mixer.state_dict().items()
+        }
     )
     assert not torch.allclose(narrow(x_PBLD), whole(x_PBLD))
 
@@ -77,21 +105,33 @@ def test_windows_without_keys_in_whole_blocks_of_a_kernel_stay_finite():
     x_PBLD = inputs(P, 1, length, D).requires_grad_()
     found, wanted = mixer(x_PBLD), by_hand(mixer, x_PBLD, window)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
-    one, other = (torch.autograd.grad(y.square().sum(), [x_PBLD, *mixer.parameters()]) for y in (found, wanted))
+    one, other = (
+        torch.autograd.grad(y.square().sum(), [x_PBLD, *mixer.parameters()])
+        for y in (found, wanted)
+    )
     for gradient, expected in zip(one, other, strict=True):
-        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item())
+        torch.testing.assert_close(
+            gradient, expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item()
+        )
 
 
 @pytest.mark.parametrize("positions", ["none", "rope", "alibi", "relative"])
 def test_the_state_is_the_window_and_forgets_where_it_is(positions):
-    """No count of positions is kept: far behind the window's length the steps are still those of the parallel form."""
+    """No count of positions is kept: far behind the window's length the steps are still those of
+    the parallel form.
+    """
     length, window = 60, 4
-    mixer, x_PBLD = spread(sliding(positions, length=length, window=window)), inputs(P, B, length, D, dtype=DOUBLE)
+    mixer, x_PBLD = (
+        spread(sliding(positions, length=length, window=window)),
+        inputs(P, B, length, D, dtype=DOUBLE),
+    )
     state, outputs = mixer.start(B), []
     for t, x_PBD in enumerate(x_PBLD.unbind(2)):
         y_PBD, state = mixer.step(x_PBD, state)
         outputs.append(y_PBD)
-        assert {name: value.shape for name, value in state.items()} == dict.fromkeys("kv", (P, B, min(t + 1, window), D))
+        assert {name: value.shape for name, value in state.items()} == dict.fromkeys(
+            "kv", (P, B, min(t + 1, window), D)
+        )
     torch.testing.assert_close(torch.stack(outputs, 2), mixer(x_PBLD), rtol=1e-11, atol=1e-11)
 
 
@@ -127,11 +167,13 @@ def test_dropout_reaches_the_window():
     noise = Noise(P)
     noise.set(torch.arange(P), 0)
     spec = MIXERS["sliding_window"].model_validate({"name": "sliding_window", "window": 4})
-    mixer = build(spec, Site(P, D, L, 2, "none", dropout=0.5, noise=noise)).to(DOUBLE)
+    mixer = build_mixer(spec, Site(P, D, L, 2, "none", dropout=0.5, noise=noise)).to(DOUBLE)
     mixer.load_state_dict(spread(sliding(window=4)).state_dict())
     x_PBLD = inputs(P, B, L, D, dtype=DOUBLE)
     assert not torch.allclose(mixer(x_PBLD), by_hand(mixer, x_PBLD, 4))
-    torch.testing.assert_close(mixer.eval()(x_PBLD), by_hand(mixer, x_PBLD, 4), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(
+        mixer.eval()(x_PBLD), by_hand(mixer, x_PBLD, 4), rtol=1e-11, atol=1e-11
+    )
 
 
 def test_a_wider_window_costs_and_keeps_more():
@@ -148,8 +190,12 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "positions", "message"), REFUSALS, ids=[str(row[0]) for row in REFUSALS])
+@pytest.mark.parametrize(
+    ("options", "positions", "message"), REFUSALS, ids=[str(row[0]) for row in REFUSALS]
+)
 def test_bad_options_are_refused_with_a_reason(options, positions, message):
     with pytest.raises(SpecError) as caught:
-        ModelSpec.parse({"mixer": {"name": "sliding_window", **options}, "positions": positions, "width": 64})
+        ModelSpec.parse(
+            {"mixer": {"name": "sliding_window", **options}, "positions": positions, "width": 64}
+        )
     assert str(caught.value).startswith(message)

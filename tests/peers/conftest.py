@@ -1,4 +1,5 @@
-"""Comparison with what other people wrote: `agree` asserts, and remembers the largest deviation for docs/mixers.md.
+"""Comparison with what other people wrote: `agree` asserts, and remembers the largest deviation for
+docs/mixers.md.
 
 These packages are heavy and in an extra of their own: `make peers` installs and runs them.
 """
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # they say at import that there is no GPU, which is why only their plain PyTorch is used
+    warnings.simplefilter(
+        "ignore"
+    )  # they say at import that there is no GPU, which is why only their plain PyTorch is used
     import fla.ops  # noqa: F401
     import transformers  # noqa: F401
 
@@ -21,18 +24,29 @@ _FOUND: dict[tuple[str, str], dict[str, float]] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--deviations", metavar="FILE", help="write the largest deviation of each comparison here, as JSON")
+    parser.addoption(
+        "--deviations",
+        metavar="FILE",
+        help="write the largest deviation of each comparison here, as JSON",
+    )
 
 
 @pytest.fixture
 def agree() -> Callable[..., None]:
-    """agree(mixer, against, outputs, wanted, tolerance): each pair of tensors, relative to the largest value wanted.
+    """agree(mixer, against, outputs, wanted, tolerance): each pair of tensors, relative to the
+    largest value wanted.
 
-    `kind` is "outputs" or "gradients"; `against` names the package, the class or function, and the dtype it computes in.
+    `kind` is "outputs" or "gradients"; `against` names the package, the class or function, and the
+    dtype it computes in.
     """
 
     def check(
-        mixer: str, against: str, found: Sequence[Tensor], wanted: Sequence[Tensor], tolerance: float, kind: str = "outputs"
+        mixer: str,
+        against: str,
+        found: Sequence[Tensor],
+        wanted: Sequence[Tensor],
+        tolerance: float,
+        kind: str = "outputs",
     ) -> None:
         worst = 0.0
         for one, other in zip(found, wanted, strict=True):
@@ -53,7 +67,10 @@ def _write_deviations(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     target = request.config.getoption("--deviations")
     if target:
-        rows = [{"mixer": mixer, "against": against, **kinds} for (mixer, against), kinds in sorted(_FOUND.items())]
+        rows = [
+            {"mixer": mixer, "against": against, **kinds}
+            for (mixer, against), kinds in sorted(_FOUND.items())
+        ]
         Path(target).write_text(json.dumps(rows, indent=1) + "\n")
 
 

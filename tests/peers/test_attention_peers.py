@@ -1,6 +1,8 @@
-"""Softmax attention against PyTorch, transformers and flash-linear-attention: outputs, gradients of the input and all weights.
+"""Softmax attention against PyTorch, transformers and flash-linear-attention: outputs, gradients of
+the input and all weights.
 
-A peer is called with parameters made from ours by differentiable reshaping, so its gradients come back in our layout.
+A peer is called with parameters made from ours by differentiable reshaping, so its gradients come
+back in our layout.
 """
 
 import math
@@ -21,7 +23,7 @@ from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_t
 from transformers.models.t5.modeling_t5 import T5Attention
 from zoo import Case, inputs, spread
 
-from recollect.mixers.attention import Attention
+from recollect.mixers.attention.mixer import Attention
 from recollect.ops.softmax_attention import distances
 
 P, B, L, D = 2, 3, 19, 48
@@ -34,8 +36,12 @@ Weights = dict[str, Tensor]
 Peer = Callable[[Weights, Tensor], Tensor]  # one member's weights in our layout, x_BLD -> y_BLD
 
 
-def ours(name: str, positions: str = "none", *, biases: bool = True, **options: object) -> Attention:
-    mixer = spread(Case(name, options, positions).build(population=P, width=D, length=L, dtype=DOUBLE))
+def ours(
+    name: str, positions: str = "none", *, biases: bool = True, **options: object
+) -> Attention:
+    mixer = spread(
+        Case(name, options, positions).build(population=P, width=D, length=L, dtype=DOUBLE)
+    )
     assert isinstance(mixer, Attention)
     if not biases:
         with torch.no_grad():
@@ -45,7 +51,9 @@ def ours(name: str, positions: str = "none", *, biases: bool = True, **options: 
 
 
 def by_module(gradients: dict[str, Tensor]) -> list[Tensor]:
-    """Weight and bias of a layer in one: a bias on all keys has no gradient of its own, as the softmax does not see it."""
+    """Weight and bias of a layer in one: a bias on all keys has no gradient of its own, as the
+    softmax does not see it.
+    """
     modules: dict[str, list[Tensor]] = {}
     for name, gradient in gradients.items():
         modules.setdefault(name.rpartition(".")[0] or name, []).append(gradient.flatten())
@@ -68,13 +76,19 @@ def compare(
     compared = {key: value for key, value in mixer.named_parameters() if not key.endswith(skip)}
     found = torch.autograd.grad((y_PBLD * upstream).sum(), [x_PBLD, *compared.values()])
     for p in range(P):
-        weights = {key: value[p].detach().clone().requires_grad_() for key, value in mixer.named_parameters()}
+        weights = {
+            key: value[p].detach().clone().requires_grad_()
+            for key, value in mixer.named_parameters()
+        }
         x_BLD = x_PBLD[p].detach().clone().requires_grad_()
         y_BLD = peer(weights, x_BLD)
         agree(name, against, [y_PBLD[p].detach()], [y_BLD.detach()], tolerance)
-        wanted = torch.autograd.grad((y_BLD * upstream[p]).sum(), [x_BLD, *(weights[key] for key in compared)])
+        wanted = torch.autograd.grad(
+            (y_BLD * upstream[p]).sum(), [x_BLD, *(weights[key] for key in compared)]
+        )
         ours_p, theirs = (
-            {"x": grads[0], **dict(zip(compared, grads[1:], strict=True))} for grads in ([g[p] for g in found], wanted)
+            {"x": grads[0], **dict(zip(compared, grads[1:], strict=True))}
+            for grads in ([g[p] for g in found], wanted)
         )
         agree(name, against, by_module(ours_p), by_module(theirs), tolerance, kind="gradients")
 
@@ -91,7 +105,9 @@ def hidden(visible_LL: Tensor) -> Tensor:
 def projections(weights: Weights, names: str = "{}_proj", out: str = "o_proj") -> Weights:
     """Separate layers for q, k, v and the output, as nn.Linear keeps them."""
     found = {f"{out}.weight": weights["out.weight"].T, f"{out}.bias": weights["out.bias"]}
-    for branch, weight, bias in zip("qkv", weights["qkv.weight"].chunk(3, -1), weights["qkv.bias"].chunk(3, -1), strict=True):
+    for branch, weight, bias in zip(
+        "qkv", weights["qkv.weight"].chunk(3, -1), weights["qkv.bias"].chunk(3, -1), strict=True
+    ):
         found |= {f"{names.format(branch)}.weight": weight.T, f"{names.format(branch)}.bias": bias}
     return found
 
@@ -105,7 +121,10 @@ def without_biases(weights: Weights) -> Weights:
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_torch_multihead_attention(agree, heads):
-    mixer, module = ours("attention", heads=heads), nn.MultiheadAttention(D, heads, batch_first=True).double()
+    mixer, module = (
+        ours("attention", heads=heads),
+        nn.MultiheadAttention(D, heads, batch_first=True).double(),
+    )
     x_PBLD, matrices = inputs(P, B, L, D, dtype=DOUBLE), []
 
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
@@ -120,12 +139,20 @@ def test_torch_multihead_attention(agree, heads):
 
     against = "torch.nn.MultiheadAttention, float64"
     compare(agree, mixer, "attention", against, peer, EXACT)
-    agree("attention", against, list(mixer.effective_attention(x_PBLD).weights_PBHLL.detach()), matrices, EXACT)
+    agree(
+        "attention",
+        against,
+        list(mixer.effective_attention(x_PBLD).weights_PBHLL.detach()),
+        matrices,
+        EXACT,
+    )
 
 
 def attend(q_BLD: Tensor, k_BLD: Tensor, v_BLD: Tensor, heads: int, mask_LL: Tensor) -> Tensor:
     q, k, v = (x.view(B, L, heads, D // heads).transpose(1, 2) for x in (q_BLD, k_BLD, v_BLD))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask_LL).transpose(1, 2).reshape(B, L, D)
+    return (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask_LL).transpose(1, 2).reshape(B, L, D)
+    )
 
 
 @pytest.mark.parametrize("window", [1, 5, L])
@@ -136,12 +163,19 @@ def test_torch_scaled_dot_product_attention_in_a_window(agree, window):
         return F.linear(mixed_BLD, weights["out.weight"].T, weights["out.bias"])
 
     mixer = ours("sliding_window", window=window, heads=2)
-    compare(agree, mixer, "sliding_window", "torch scaled_dot_product_attention, float64", peer, EXACT)
+    compare(
+        agree, mixer, "sliding_window", "torch scaled_dot_product_attention, float64", peer, EXACT
+    )
 
 
 def conv1d(weights: Weights, branch: str, x_BLD: Tensor, taps: int, padding: str) -> Tensor:
-    module = nn.Conv1d(D, D, taps, groups=D, padding="same" if padding == "same" else taps - 1).double()
-    theirs = {"weight": weights[f"convs.{branch}.weight"].T[:, None], "bias": weights[f"convs.{branch}.bias"]}
+    module = nn.Conv1d(
+        D, D, taps, groups=D, padding="same" if padding == "same" else taps - 1
+    ).double()
+    theirs = {
+        "weight": weights[f"convs.{branch}.weight"].T[:, None],
+        "bias": weights[f"convs.{branch}.bias"],
+    }
     return functional_call(module, theirs, (x_BLD.transpose(1, 2),))[..., :L].transpose(1, 2)
 
 
@@ -154,17 +188,39 @@ def test_torch_conv1d_and_attention(agree, conv, taps, place, padding):
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
         parts = []
         for i, branch in enumerate("qkv"):
-            inputs_BLD = conv1d(weights, branch, x_BLD, taps, padding) if branch in conv and place == "before" else x_BLD
+            inputs_BLD = (
+                conv1d(weights, branch, x_BLD, taps, padding)
+                if branch in conv and place == "before"
+                else x_BLD
+            )
             if place == "before":
-                weight, bias = weights[f"projections.{branch}.weight"], weights[f"projections.{branch}.bias"]
+                weight, bias = (
+                    weights[f"projections.{branch}.weight"],
+                    weights[f"projections.{branch}.bias"],
+                )
             else:
-                weight, bias = (weights[f"qkv.{part}"].chunk(3, -1)[i] for part in ("weight", "bias"))
+                weight, bias = (
+                    weights[f"qkv.{part}"].chunk(3, -1)[i] for part in ("weight", "bias")
+                )
             part_BLD = F.linear(inputs_BLD, weight.T, bias)
-            parts.append(conv1d(weights, branch, part_BLD, taps, padding) if branch in conv and place == "after" else part_BLD)
+            parts.append(
+                conv1d(weights, branch, part_BLD, taps, padding)
+                if branch in conv and place == "after"
+                else part_BLD
+            )
         return F.linear(attend(*parts, 2, causal()), weights["out.weight"].T, weights["out.bias"])
 
-    mixer = ours("attention", conv=conv, conv_kernel=taps, conv_place=place, conv_padding=padding, heads=2)
-    compare(agree, mixer, "attention", f"torch.nn.Conv1d (padding {padding}) and attention, float64", peer, EXACT)
+    mixer = ours(
+        "attention", conv=conv, conv_kernel=taps, conv_place=place, conv_padding=padding, heads=2
+    )
+    compare(
+        agree,
+        mixer,
+        "attention",
+        f"torch.nn.Conv1d (padding {padding}) and attention, float64",
+        peer,
+        EXACT,
+    )
 
 
 # ---- transformers: float64 but for angles, always in float32, and for a softmax in float32 where noted ----
@@ -172,7 +228,9 @@ def test_torch_conv1d_and_attention(agree, conv, taps, place, padding):
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_transformers_llama_rotates_all_channels(agree, heads):
-    config = LlamaConfig(hidden_size=D, num_attention_heads=heads, num_key_value_heads=heads, attention_bias=True)
+    config = LlamaConfig(
+        hidden_size=D, num_attention_heads=heads, num_key_value_heads=heads, attention_bias=True
+    )
     config._attn_implementation = "sdpa"
     module, rotary = LlamaAttention(config, layer_idx=0).double(), LlamaRotaryEmbedding(config)
 
@@ -181,29 +239,49 @@ def test_transformers_llama_rotates_all_channels(agree, heads):
         return functional_call(module, projections(weights), (x_BLD, angles, None))[0]
 
     mixer = ours("attention", "rope", heads=heads)
-    compare(agree, mixer, "attention", "transformers LlamaAttention, float64 with float32 angles", peer, ROUNDED)
+    compare(
+        agree,
+        mixer,
+        "attention",
+        "transformers LlamaAttention, float64 with float32 angles",
+        peer,
+        ROUNDED,
+    )
 
 
 def test_transformers_llama_with_exact_angles(agree):
     """Without the rounding of its angles there is nothing left between the two."""
     heads, half = 2, D // 4
-    config = LlamaConfig(hidden_size=D, num_attention_heads=heads, num_key_value_heads=heads, attention_bias=True)
+    config = LlamaConfig(
+        hidden_size=D, num_attention_heads=heads, num_key_value_heads=heads, attention_bias=True
+    )
     config._attn_implementation = "sdpa"
     module = LlamaAttention(config, layer_idx=0).double()
     frequencies = torch.tensor([10_000 ** (-i / half) for i in range(half)] * 2, dtype=DOUBLE)
     angles_1LD = torch.arange(L)[None, :, None] * frequencies
 
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
-        return functional_call(module, projections(weights), (x_BLD, (angles_1LD.cos(), angles_1LD.sin()), None))[0]
+        return functional_call(
+            module, projections(weights), (x_BLD, (angles_1LD.cos(), angles_1LD.sin()), None)
+        )[0]
 
     mixer = ours("attention", "rope", heads=heads)
-    compare(agree, mixer, "attention", "transformers LlamaAttention, float64 with float64 angles", peer, EXACT)
+    compare(
+        agree,
+        mixer,
+        "attention",
+        "transformers LlamaAttention, float64 with float64 angles",
+        peer,
+        EXACT,
+    )
 
 
 def test_transformers_gpt_neox_rotates_a_quarter(agree):
     heads, share = 2, 0.25
     rope = {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": share}
-    config = GPTNeoXConfig(hidden_size=D, num_attention_heads=heads, attention_bias=True, rope_parameters=rope)
+    config = GPTNeoXConfig(
+        hidden_size=D, num_attention_heads=heads, attention_bias=True, rope_parameters=rope
+    )
     config._attn_implementation = "sdpa"
     module, rotary = GPTNeoXAttention(config, layer_idx=0).double(), GPTNeoXRotaryEmbedding(config)
 
@@ -222,7 +300,14 @@ def test_transformers_gpt_neox_rotates_a_quarter(agree):
         return functional_call(module, theirs, (x_BLD, None), arguments)[0]
 
     mixer = ours("attention", "rope", heads=heads, rope_share=share)
-    compare(agree, mixer, "attention", "transformers GPTNeoXAttention, float64 with float32 angles", peer, ROUNDED)
+    compare(
+        agree,
+        mixer,
+        "attention",
+        "transformers GPTNeoXAttention, float64 with float32 angles",
+        peer,
+        ROUNDED,
+    )
 
 
 @pytest.mark.parametrize("heads", [1, 4, 6])
@@ -230,11 +315,24 @@ def test_transformers_mpt_has_alibi(agree, heads):
     module = MptAttention(MptConfig(d_model=D, n_heads=heads, max_seq_len=L), layer_idx=0).double()
 
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
-        theirs = {"Wqkv.weight": weights["qkv.weight"].T, "out_proj.weight": weights["out.weight"].T}
-        return functional_call(module, theirs, (x_BLD, build_mpt_alibi_tensor(heads, L), None, ~causal()))[0]
+        theirs = {
+            "Wqkv.weight": weights["qkv.weight"].T,
+            "out_proj.weight": weights["out.weight"].T,
+        }
+        return functional_call(
+            module, theirs, (x_BLD, build_mpt_alibi_tensor(heads, L), None, ~causal())
+        )[0]
 
     mixer = ours("attention", "alibi", heads=heads, biases=False)
-    compare(agree, mixer, "attention", "transformers MptAttention, float64 with float32 softmax", peer, ROUNDED, skip=("bias",))
+    compare(
+        agree,
+        mixer,
+        "attention",
+        "transformers MptAttention, float64 with float32 softmax",
+        peer,
+        ROUNDED,
+        skip=("bias",),
+    )
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 5, 6, 7, 12, 16, 24, 40])
@@ -253,7 +351,10 @@ def test_transformers_mpt_has_the_same_slopes(agree, heads):
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_transformers_t5_has_a_number_per_distance(agree, heads):
-    """Half of its buckets are single distances, so with 2 L buckets all are. Its scores are not divided by sqrt(D)."""
+    """Half of its buckets are single distances, so with 2 L buckets all are.
+
+    Its scores are not divided by sqrt(D).
+    """
     config = T5Config(
         d_model=D, d_kv=D // heads, num_heads=heads, is_decoder=True, dropout_rate=0.0,
         relative_attention_num_buckets=2 * L, relative_attention_max_distance=4 * L,
@@ -268,20 +369,26 @@ def test_transformers_t5_has_a_number_per_distance(agree, heads):
         return functional_call(module, theirs, (x_BLD, hidden(causal())))[0]
 
     mixer = ours("attention", "relative", heads=heads, biases=False)
-    compare(agree, mixer, "attention", "transformers T5Attention, float64", peer, EXACT, skip=("bias",))
+    compare(
+        agree, mixer, "attention", "transformers T5Attention, float64", peer, EXACT, skip=("bias",)
+    )
 
 
 @pytest.mark.parametrize("window", [1, 4, L + 1])
 def test_transformers_mistral_slides_a_window(agree, window):
     """The mask is theirs too: a window of w shows the present and w - 1 positions before it."""
-    config = MistralConfig(hidden_size=D, num_attention_heads=2, num_key_value_heads=2, sliding_window=window)
+    config = MistralConfig(
+        hidden_size=D, num_attention_heads=2, num_key_value_heads=2, sliding_window=window
+    )
     config._attn_implementation = "eager"
     module, rotary = MistralAttention(config, layer_idx=0).double(), MistralRotaryEmbedding(config)
 
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
         mask = create_sliding_window_causal_mask(config, x_BLD, None, None)
         angles = rotary(x_BLD, torch.arange(L)[None])
-        return functional_call(module, without_biases(projections(weights)), (x_BLD, angles, mask))[0]
+        return functional_call(module, without_biases(projections(weights)), (x_BLD, angles, mask))[
+            0
+        ]
 
     mixer = ours("sliding_window", "rope", window=window, heads=2, biases=False)
     against = "transformers MistralAttention, float64 with float32 angles and softmax"
@@ -292,12 +399,24 @@ def test_transformers_mistral_slides_a_window(agree, window):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("attention", {}), ("sliding_window", {"window": 1}), ("sliding_window", {"window": 6})]
+    ("name", "options"),
+    [("attention", {}), ("sliding_window", {"window": 1}), ("sliding_window", {"window": 6})],
 )
 def test_fla_naive_attention(agree, name, options):
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
-        parts = F.linear(x_BLD, weights["qkv.weight"].T, weights["qkv.bias"]).unflatten(-1, (3, 4, -1)).unbind(2)
+        parts = (
+            F.linear(x_BLD, weights["qkv.weight"].T, weights["qkv.bias"])
+            .unflatten(-1, (3, 4, -1))
+            .unbind(2)
+        )
         mixed_BLHD = naive_parallel_attn(*parts, window_size=options.get("window"))[0]
         return F.linear(mixed_BLHD.flatten(-2), weights["out.weight"].T, weights["out.bias"])
 
-    compare(agree, ours(name, heads=4, **options), name, "fla.ops.attn naive_parallel_attn, float64", peer, EXACT)
+    compare(
+        agree,
+        ours(name, heads=4, **options),
+        name,
+        "fla.ops.attn naive_parallel_attn, float64",
+        peer,
+        EXACT,
+    )

@@ -1,7 +1,9 @@
-"""The convolutions against SciPy (systems, filters) and against layers put together from torch.nn, with copied weights.
+"""The convolutions against SciPy (systems, filters) and against layers put together from torch.nn,
+with copied weights.
 
-No package that installs without CUDA has BaseConv, Hyena or H3. SciPy simulates the state spaces of H3 and sums the long
-convolutions; the layers around them are nn.Linear and nn.Conv1d, their long convolutions direct sums by conv1d. All in float64.
+No package that installs without CUDA has BaseConv, Hyena or H3. SciPy simulates the state spaces of
+H3 and sums the long convolutions; the layers around them are nn.Linear and nn.Conv1d, their long
+convolutions direct sums by conv1d. All in float64.
 """
 
 import math
@@ -16,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from zoo import Case, inputs, spread
 
-from recollect.mixers import Mixer
+from recollect.mixers.base import Mixer
 from recollect.ops.long_conv import by_fft, by_toeplitz, toeplitz
 
 DOUBLE = torch.float64
@@ -34,17 +36,31 @@ every_length = pytest.mark.parametrize("length", [1, 37, 150])
 def test_long_convolutions_are_scipys(agree, conv, length):
     u_PBLD = inputs(MEMBERS, ROWS, length, 5, dtype=DOUBLE).requires_grad_()
     filter_PDL = inputs(MEMBERS, 5, length, dtype=DOUBLE, seed=2).requires_grad_()
-    y_PBLD, outer_PBLD = conv(u_PBLD, filter_PDL), inputs(MEMBERS, ROWS, length, 5, dtype=DOUBLE, seed=3)
+    y_PBLD, outer_PBLD = (
+        conv(u_PBLD, filter_PDL),
+        inputs(MEMBERS, ROWS, length, 5, dtype=DOUBLE, seed=3),
+    )
     gradients = torch.autograd.grad((y_PBLD * outer_PBLD).sum(), (u_PBLD, filter_PDL))
-    u, f, dy = (value.detach().numpy() for value in (u_PBLD.transpose(2, 3), filter_PDL[:, None], outer_PBLD.transpose(2, 3)))
+    u, f, dy = (
+        value.detach().numpy()
+        for value in (u_PBLD.transpose(2, 3), filter_PDL[:, None], outer_PBLD.transpose(2, 3))
+    )
 
     def convolve(one, other):
-        return scipy.signal.fftconvolve(one, np.broadcast_to(other, one.shape), axes=-1)[..., :length]
+        return scipy.signal.fftconvolve(one, np.broadcast_to(other, one.shape), axes=-1)[
+            ..., :length
+        ]
 
     # Both gradients are correlations: convolutions backwards in time.
     du, df = convolve(dy[..., ::-1], f)[..., ::-1], convolve(dy[..., ::-1], u)[..., ::-1].sum(1)
     against = "SciPy fftconvolve, float64"
-    agree("long_conv", against, [y_PBLD.detach()], [torch.from_numpy(convolve(u, f)).transpose(2, 3)], EXACT)
+    agree(
+        "long_conv",
+        against,
+        [y_PBLD.detach()],
+        [torch.from_numpy(convolve(u, f)).transpose(2, 3)],
+        EXACT,
+    )
     wanted = [torch.from_numpy(du.copy()).transpose(2, 3), torch.from_numpy(df.copy())]
     agree("long_conv", against, gradients, wanted, EXACT, kind="gradients")
 
@@ -53,27 +69,45 @@ def test_long_convolutions_are_scipys(agree, conv, length):
 def test_the_matrix_is_scipys(agree, length):
     filter_PDL = inputs(1, 3, length, dtype=DOUBLE)
     matrices = [scipy.linalg.toeplitz(taps, np.zeros(length)) for taps in filter_PDL[0].numpy()]
-    agree("long_conv", "SciPy toeplitz, float64", [toeplitz(filter_PDL)[0]], [torch.from_numpy(np.stack(matrices))], EXACT)
+    agree(
+        "long_conv",
+        "SciPy toeplitz, float64",
+        [toeplitz(filter_PDL)[0]],
+        [torch.from_numpy(np.stack(matrices))],
+        EXACT,
+    )
 
 
 # ---- the state spaces of H3 ----
 
 
 def impulse_response(a: np.ndarray, b: np.ndarray, c: np.ndarray, length: int) -> np.ndarray:
-    """Of x_t = A x_{t-1} + B u_t, y_t = C x_t. SciPy's systems read a state before its input, so theirs is one step late."""
-    _, (response,) = scipy.signal.dimpulse((a, b[:, None], c[None], np.zeros((1, 1)), 1), n=length + 1)
+    """Of x_t = A x_{t-1} + B u_t, y_t = C x_t.
+
+    SciPy's systems read a state before its input, so theirs is one step late.
+    """
+    _, (response,) = scipy.signal.dimpulse(
+        (a, b[:, None], c[None], np.zeros((1, 1)), 1), n=length + 1
+    )
     return response[1:, 0]
 
 
 @pytest.mark.parametrize(("state", "length"), [(8, 37), (64, 37), (64, 150), (2, 1)])
 def test_the_diagonal_kernel_of_h3_is_scipys_impulse_response(agree, state, length):
-    mixer = spread(Case("h3", {"state": state}).build(population=1, width=8, length=length, dtype=DOUBLE)).requires_grad_(False)
+    mixer = spread(
+        Case("h3", {"state": state}).build(population=1, width=8, length=length, dtype=DOUBLE)
+    ).requires_grad_(False)
     wanted = []
     for h in range(mixer.heads):
         rates, turns = -mixer.a_PHM[0, h].exp().numpy(), mixer.omega_PHM[0, h].numpy()
-        (real_b, imag_b), (real_c, imag_c) = mixer.b_PHM2[0, h].T.numpy(), mixer.c_PHM2[0, h].T.numpy()
+        (real_b, imag_b), (real_c, imag_c) = (
+            mixer.b_PHM2[0, h].T.numpy(),
+            mixer.c_PHM2[0, h].T.numpy(),
+        )
         # A complex number as a rotation of its real and imaginary part.
-        a = scipy.linalg.block_diag(*([[rate, -turn], [turn, rate]] for rate, turn in zip(rates, turns, strict=True)))
+        a = scipy.linalg.block_diag(
+            *([[rate, -turn], [turn, rate]] for rate, turn in zip(rates, turns, strict=True))
+        )
         b = np.stack((real_b, imag_b), axis=1).ravel()
         c = 2 * np.stack((real_c, -imag_c), axis=1).ravel()
         continuous = (a, b[:, None], c[None], np.zeros((1, 1)))
@@ -82,19 +116,33 @@ def test_the_diagonal_kernel_of_h3_is_scipys_impulse_response(agree, state, leng
         )
         wanted.append(impulse_response(discrete_a, discrete_b[:, 0], c, length))
     found = mixer._diagonal_kernel(length)[0]
-    agree("h3", "SciPy cont2discrete + dimpulse (diagonal), float64", [found], [torch.from_numpy(np.stack(wanted))], EXACT)
+    agree(
+        "h3",
+        "SciPy cont2discrete + dimpulse (diagonal), float64",
+        [found],
+        [torch.from_numpy(np.stack(wanted))],
+        EXACT,
+    )
 
 
 @pytest.mark.parametrize(("state", "length"), [(8, 37), (64, 37), (150, 150)])
 def test_the_shift_kernel_of_h3_is_scipys_impulse_response(agree, state, length):
-    mixer = spread(Case("h3", {"state": state}).build(population=1, width=6, length=length, dtype=DOUBLE)).requires_grad_(False)
+    mixer = spread(
+        Case("h3", {"state": state}).build(population=1, width=6, length=length, dtype=DOUBLE)
+    ).requires_grad_(False)
     register = np.eye(state, k=-1)
     wanted = [
         impulse_response(register, b, c, length)
         for b, c in zip(mixer.shift_b_PDN[0].numpy(), mixer.shift_c_PDN[0].numpy(), strict=True)
     ]
     found = mixer._shift_kernel(length)[0]
-    agree("h3", "SciPy dimpulse (shift), float64", [found], [torch.from_numpy(np.stack(wanted))], EXACT)
+    agree(
+        "h3",
+        "SciPy dimpulse (shift), float64",
+        [found],
+        [torch.from_numpy(np.stack(wanted))],
+        EXACT,
+    )
 
 
 # ---- whole layers ----
@@ -128,7 +176,11 @@ class PlainBaseConv(nn.Module):
             self.short = PlainShort(width, taps)
 
     def forward(self, u_BLD: Tensor) -> Tensor:
-        mixed = self.short(u_BLD) if self.lags_L3 is None else causal_conv1d(u_BLD, self.network(self.lags_L3).T) + u_BLD
+        mixed = (
+            self.short(u_BLD)
+            if self.lags_L3 is None
+            else causal_conv1d(u_BLD, self.network(self.lags_L3).T) + u_BLD
+        )
         return mixed * self.gate(u_BLD) + u_BLD
 
 
@@ -149,7 +201,12 @@ class PlainHyena(nn.Module):
         self.lags = nn.Parameter(lags_LZ) if trained else lags_LZ
         sine, numbers = Sine(hidden), lags_LZ.shape[1]
         self.network = nn.Sequential(
-            nn.Linear(numbers, hidden), sine, nn.Linear(hidden, hidden), sine, nn.Linear(hidden, hidden), sine
+            nn.Linear(numbers, hidden),
+            sine,
+            nn.Linear(hidden, hidden),
+            sine,
+            nn.Linear(hidden, hidden),
+            sine,
         )
         self.last = nn.Linear(hidden, width, bias=False)
         self.direct = nn.Parameter(torch.ones(width))
@@ -165,7 +222,9 @@ class PlainHyena(nn.Module):
 
 
 class PlainH3(nn.Module):
-    """In the official order of channels: head by head up to the products, and all heads' first channels first after them."""
+    """In the official order of channels: head by head up to the products, and all heads' first
+    channels first after them.
+    """
 
     def __init__(self, width: int, state: int, head: int):
         super().__init__()
@@ -186,12 +245,19 @@ class PlainH3(nn.Module):
     def kernels(self, length: int) -> tuple[Tensor, Tensor]:
         padded_DN = F.pad(self.shift_c, (0, self.state))
         lags = torch.arange(length)[:, None] + torch.arange(self.state)
-        shift_DL = torch.einsum("dn,dln->dl", self.shift_b, padded_DN[:, lags.clamp(max=2 * self.state - 1)])
+        shift_DL = torch.einsum(
+            "dn,dln->dl", self.shift_b, padded_DN[:, lags.clamp(max=2 * self.state - 1)]
+        )
         dt_H1, a_HN = self.log_dt.exp()[:, None], torch.complex(-self.rate.exp(), self.turn)
         b_HN, c_HN = torch.view_as_complex(self.b), torch.view_as_complex(self.c)
         discrete_HN = (1 + dt_H1 * a_HN / 2) / (1 - dt_H1 * a_HN / 2)
         powers_HNL = torch.exp(torch.log(discrete_HN)[..., None] * torch.arange(length))
-        diagonal_HL = 2 * torch.einsum("hn,hnl->hl", c_HN * b_HN * dt_H1 / (1 - dt_H1 * a_HN / 2), powers_HNL).real
+        diagonal_HL = (
+            2
+            * torch.einsum(
+                "hn,hnl->hl", c_HN * b_HN * dt_H1 / (1 - dt_H1 * a_HN / 2), powers_HNL
+            ).real
+        )
         return shift_DL, diagonal_HL
 
     def forward(self, x_BLD: Tensor) -> Tensor:
@@ -199,10 +265,14 @@ class PlainH3(nn.Module):
         shift_DL, diagonal_HL = self.kernels(length)
         k_BLD = self.k(x_BLD)
         k_BLD = causal_conv1d(k_BLD, shift_DL) + self.shift_d * k_BLD
-        q, k, v = (values.unflatten(-1, (-1, head)) for values in (self.q(x_BLD), k_BLD, self.v(x_BLD)))
+        q, k, v = (
+            values.unflatten(-1, (-1, head)) for values in (self.q(x_BLD), k_BLD, self.v(x_BLD))
+        )
         products = torch.einsum("blhi,blhj->blhij", k, v)
         flat = products.permute(0, 3, 4, 1, 2).flatten(0, 2)
-        mixed = (causal_conv1d(flat, diagonal_HL) + self.direct * flat).view(x_BLD.shape[0], head, head, length, -1)
+        mixed = (causal_conv1d(flat, diagonal_HL) + self.direct * flat).view(
+            x_BLD.shape[0], head, head, length, -1
+        )
         y = torch.einsum("blhi,bijlh->bljh", q, mixed)
         return self.out(y.flatten(2))
 
@@ -219,7 +289,8 @@ def same(value: Tensor) -> Tensor:
     return value
 
 
-# Of each plain parameter: the mixer's name for it, and how to turn the mixer's values, or their gradients, into it.
+# Of each plain parameter: the mixer's name for it, and how to turn the mixer's values, or their
+# gradients, into it.
 Names = dict[str, tuple[str, Callable[[Tensor], Tensor]]]
 
 
@@ -230,7 +301,14 @@ def linears(**names: str) -> Names:
     }
 
 
-def compare(agree, name: str, mixer: Mixer, make_plain: Callable[[int], nn.Module], names: Names, length: int = LENGTH) -> None:
+def compare(
+    agree,
+    name: str,
+    mixer: Mixer,
+    make_plain: Callable[[int], nn.Module],
+    names: Names,
+    length: int = LENGTH,
+) -> None:
     x_PBLD = inputs(MEMBERS, ROWS, length, WIDTH, dtype=DOUBLE).requires_grad_()
     outer_PBLD = inputs(MEMBERS, ROWS, length, WIDTH, dtype=DOUBLE, seed=2)
     y_PBLD = mixer(x_PBLD)
@@ -240,7 +318,9 @@ def compare(agree, name: str, mixer: Mixer, make_plain: Callable[[int], nn.Modul
     found = dict(zip(own, gradients[1:], strict=True))
     for p in range(MEMBERS):
         plain = make_plain(p).double()
-        plain.load_state_dict({key: turn(own[own_name][p].detach()) for key, (own_name, turn) in names.items()})
+        plain.load_state_dict(
+            {key: turn(own[own_name][p].detach()) for key, (own_name, turn) in names.items()}
+        )
         x_BLD = x_PBLD[p].detach().clone().requires_grad_()
         y_BLD = plain(x_BLD)
         parameters = dict(plain.named_parameters())
@@ -253,25 +333,51 @@ def compare(agree, name: str, mixer: Mixer, make_plain: Callable[[int], nn.Modul
 
 @pytest.mark.parametrize("kernel", [2, 3])
 def test_short_base_conv_is_a_layer_of_torch_nn(agree, kernel):
-    mixer = spread(Case("base_conv", {"filter": "short", "kernel": kernel}).build(MEMBERS, WIDTH, LENGTH, DOUBLE))
-    short: Names = {"short.conv.weight": ("conv.weight", as_conv1d), "short.conv.bias": ("conv.bias", same)}
-    compare(agree, "base_conv", mixer, lambda p: PlainBaseConv(WIDTH, kernel, None), linears(gate="gate") | short)
+    mixer = spread(
+        Case("base_conv", {"filter": "short", "kernel": kernel}).build(
+            MEMBERS, WIDTH, LENGTH, DOUBLE
+        )
+    )
+    short: Names = {
+        "short.conv.weight": ("conv.weight", as_conv1d),
+        "short.conv.bias": ("conv.bias", same),
+    }
+    compare(
+        agree,
+        "base_conv",
+        mixer,
+        lambda p: PlainBaseConv(WIDTH, kernel, None),
+        linears(gate="gate") | short,
+    )
 
 
 @pytest.mark.parametrize("length", [LENGTH, 150])
 def test_long_base_conv_is_a_layer_of_torch_nn(agree, length):
     mixer = spread(Case("base_conv", {"filter": "long"}).build(MEMBERS, WIDTH, length, DOUBLE))
     names = linears(gate="gate", network_at_0="filter_into", network_at_2="filter_out")
-    compare(agree, "base_conv", mixer, lambda p: PlainBaseConv(WIDTH, None, mixer.get_buffer("lags_L3")), names, length)
+    compare(
+        agree,
+        "base_conv",
+        mixer,
+        lambda p: PlainBaseConv(WIDTH, None, mixer.get_buffer("lags_L3")),
+        names,
+        length,
+    )
 
 
 @pytest.mark.parametrize("length", [LENGTH, 150])
 @pytest.mark.parametrize("filter_", ["zoology", "safari"])
 def test_hyena_is_a_layer_of_torch_nn(agree, filter_, length):
-    mixer = spread(Case("hyena", {"filter": filter_, "filter_width": 16}).build(MEMBERS, WIDTH, length, DOUBLE))
+    mixer = spread(
+        Case("hyena", {"filter": filter_, "filter_width": 16}).build(MEMBERS, WIDTH, length, DOUBLE)
+    )
     trained = filter_ == "zoology"
     names = linears(
-        into="into", out="out", network_at_0="filter_into", network_at_2="filter_inner.0", network_at_4="filter_inner.1"
+        into="into",
+        out="out",
+        network_at_0="filter_into",
+        network_at_2="filter_inner.0",
+        network_at_4="filter_inner.1",
     ) | {
         "short.conv.weight": ("short.weight", as_conv1d),
         "short.conv.bias": ("short.bias", same),
@@ -280,7 +386,9 @@ def test_hyena_is_a_layer_of_torch_nn(agree, filter_, length):
     }
     if trained:
         names["lags"] = ("lags_PLZ", same)
-    frequencies: Names = {f"network.{place}.frequency": ("omega_PF", same) for place in (1, 3, 5)}  # one vector, three places
+    frequencies: Names = {
+        f"network.{place}.frequency": ("omega_PF", same) for place in (1, 3, 5)
+    }  # one vector, three places
 
     def make_plain(p: int) -> nn.Module:
         lags_LZ = mixer.lags_PLZ[p].detach().clone() if trained else mixer.get_buffer("lags_LZ")
@@ -295,13 +403,17 @@ def test_h3_is_a_layer_of_torch_nn(agree, head, state, length):
     mixer = spread(Case("h3", {"head": head, "state": state}).build(MEMBERS, WIDTH, length, DOUBLE))
 
     def officially_ordered(weight_IO: Tensor) -> Tensor:
-        """The output layer's inputs: ours go through one head after the other, the official ones through all heads at once."""
+        """The output layer's inputs: ours go through one head after the other, the official ones
+        through all heads at once.
+        """
         return weight_IO.unflatten(0, (-1, head)).transpose(0, 1).flatten(0, 1).T
 
     plain_own = {
         "shift_b": "shift_b_PDN", "shift_c": "shift_c_PDN", "shift_d": "shift_skip_PD", "log_dt": "log_dt_PH",
         "rate": "a_PHM", "turn": "omega_PHM", "b": "b_PHM2", "c": "c_PHM2", "direct": "skip_PH",
     }  # fmt: skip
-    names = linears(q="query", k="key", v="value", out="out") | {plain: (own, same) for plain, own in plain_own.items()}
+    names = linears(q="query", k="key", v="value", out="out") | {
+        plain: (own, same) for plain, own in plain_own.items()
+    }
     names["out.weight"] = ("out.weight", officially_ordered)
     compare(agree, "h3", mixer, lambda p: PlainH3(WIDTH, state, head), names, length)

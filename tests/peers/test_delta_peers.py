@@ -1,4 +1,6 @@
-"""DeltaNet and Gated DeltaNet against fla's plain rules and layers and transformers' Qwen3-Next and Qwen3.5 layers."""
+"""DeltaNet and Gated DeltaNet against fla's plain rules and layers and transformers' Qwen3-Next and
+Qwen3.5 layers.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -8,8 +10,15 @@ import fla.layers.gated_deltanet as fla_gated_delta_net
 import pytest
 import torch
 import torch.nn.functional as F
-from fla.ops.delta_rule.naive import delta_rule_chunkwise, delta_rule_parallel, delta_rule_recurrence
-from fla.ops.gated_delta_rule.naive import naive_chunk_gated_delta_rule, naive_recurrent_gated_delta_rule
+from fla.ops.delta_rule.naive import (
+    delta_rule_chunkwise,
+    delta_rule_parallel,
+    delta_rule_recurrence,
+)
+from fla.ops.gated_delta_rule.naive import (
+    naive_chunk_gated_delta_rule,
+    naive_recurrent_gated_delta_rule,
+)
 from torch import Tensor, nn
 from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
@@ -17,25 +26,40 @@ from transformers.models.qwen3_next import modeling_qwen3_next
 from transformers.models.qwen3_next.configuration_qwen3_next import Qwen3NextConfig
 from zoo import Case, inputs, spread
 
-from recollect.mixers import Mixer
+from recollect.mixers.base import Mixer
 from recollect.ops.delta_rule import delta_rule
 
 DOUBLE, LENGTH, HEADS, KEYS, VALUES, WIDTH = torch.float64, 128, 2, 8, 16, 16
-# All peers but two keep a float32 state whatever they are given; theirs is the rounding that these tolerances allow for.
+# All peers but two keep a float32 state whatever they are given; theirs is the rounding that these
+# tolerances allow for.
 SINGLE_OUTPUTS, SINGLE_GRADIENTS = 2e-6, 5e-6
 
 
 def drawn(dtype: torch.dtype, decay: bool) -> list[Tensor]:
     """q, k, v, beta and perhaps g as the rule takes them, (B, H, L, ...)."""
-    q, k = (F.normalize(inputs(2, HEADS, LENGTH, KEYS, dtype=dtype, seed=seed), dim=-1) for seed in (1, 2))
-    v, beta = inputs(2, HEADS, LENGTH, VALUES, dtype=dtype, seed=3), inputs(2, HEADS, LENGTH, dtype=dtype, seed=4).sigmoid()
-    return [q, k, v, beta, -inputs(2, HEADS, LENGTH, dtype=dtype, seed=5).exp() * 0.1] if decay else [q, k, v, beta]
+    q, k = (
+        F.normalize(inputs(2, HEADS, LENGTH, KEYS, dtype=dtype, seed=seed), dim=-1)
+        for seed in (1, 2)
+    )
+    v, beta = (
+        inputs(2, HEADS, LENGTH, VALUES, dtype=dtype, seed=3),
+        inputs(2, HEADS, LENGTH, dtype=dtype, seed=4).sigmoid(),
+    )
+    return (
+        [q, k, v, beta, -inputs(2, HEADS, LENGTH, dtype=dtype, seed=5).exp() * 0.1]
+        if decay
+        else [q, k, v, beta]
+    )
 
 
-def with_gradients(function: Callable[..., Tensor], arguments: list[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+def with_gradients(
+    function: Callable[..., Tensor], arguments: list[Tensor]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     leaves = [x.clone().requires_grad_() for x in arguments]
     o = function(*leaves)
-    gradients = torch.autograd.grad((o * torch.cos(torch.arange(o.numel(), dtype=o.dtype)).view_as(o)).sum(), leaves)
+    gradients = torch.autograd.grad(
+        (o * torch.cos(torch.arange(o.numel(), dtype=o.dtype)).view_as(o)).sum(), leaves
+    )
     return o.detach(), gradients
 
 
@@ -61,7 +85,14 @@ def test_fla_delta_rule(agree, name):
     theirs, their_gradients = with_gradients(lambda *tensors: rule(*tensors)[0], arguments)
     outputs, gradients = (1e-12, 1e-12) if dtype == DOUBLE else (SINGLE_OUTPUTS, SINGLE_GRADIENTS)
     agree("delta_net", f"fla.ops.delta_rule.naive.{name}", [ours], [theirs], outputs)
-    agree("delta_net", f"fla.ops.delta_rule.naive.{name}", our_gradients, their_gradients, gradients, kind="gradients")
+    agree(
+        "delta_net",
+        f"fla.ops.delta_rule.naive.{name}",
+        our_gradients,
+        their_gradients,
+        gradients,
+        kind="gradients",
+    )
 
 
 def test_fla_attention_matrix_of_the_delta_rule(agree):
@@ -69,11 +100,19 @@ def test_fla_attention_matrix_of_the_delta_rule(agree):
     q, k, v, beta = drawn(DOUBLE, decay=False)
     theirs = delta_rule_parallel(q, k, v, beta)[1].double() * beta[..., None, :]
     ours = scaled(q, k, torch.eye(LENGTH, dtype=DOUBLE).expand(2, HEADS, -1, -1), beta)
-    agree("delta_net", "fla.ops.delta_rule.naive.delta_rule_parallel (matrix), float32", [ours], [theirs], 1e-6)
+    agree(
+        "delta_net",
+        "fla.ops.delta_rule.naive.delta_rule_parallel (matrix), float32",
+        [ours],
+        [theirs],
+        1e-6,
+    )
 
 
 def by_time(rule: Callable[..., tuple[Tensor, Tensor | None]]) -> Callable[..., Tensor]:
-    """A rule whose tensors are (B, L, H, ...), with the order of its last two arguments left to their names."""
+    """A rule whose tensors are (B, L, H, ...), with the order of its last two arguments left to
+    their names.
+    """
 
     def call(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor) -> Tensor:
         q, k, v, beta, g = (x.transpose(1, 2) for x in (q, k, v, beta, g))
@@ -85,30 +124,51 @@ def by_time(rule: Callable[..., tuple[Tensor, Tensor | None]]) -> Callable[..., 
 GATED_RULES = {
     "fla.ops.gated_delta_rule.naive_recurrent_gated_delta_rule": naive_recurrent_gated_delta_rule,
     "fla.ops.gated_delta_rule.naive_chunk_gated_delta_rule": naive_chunk_gated_delta_rule,
-    "transformers Qwen3-Next torch_chunk_gated_delta_rule": modeling_qwen3_next.torch_chunk_gated_delta_rule,
-    "transformers Qwen3-Next torch_recurrent_gated_delta_rule": modeling_qwen3_next.torch_recurrent_gated_delta_rule,
-    "transformers Qwen3.5 torch_chunk_gated_delta_rule": modeling_qwen3_5.torch_chunk_gated_delta_rule,
-    "transformers Qwen3.5 torch_recurrent_gated_delta_rule": modeling_qwen3_5.torch_recurrent_gated_delta_rule,
+    "transformers Qwen3-Next "
+    "torch_chunk_gated_delta_rule": modeling_qwen3_next.torch_chunk_gated_delta_rule,
+    "transformers Qwen3-Next "
+    "torch_recurrent_gated_delta_rule": modeling_qwen3_next.torch_recurrent_gated_delta_rule,
+    "transformers Qwen3.5 "
+    "torch_chunk_gated_delta_rule": modeling_qwen3_5.torch_chunk_gated_delta_rule,
+    "transformers Qwen3.5 "
+    "torch_recurrent_gated_delta_rule": modeling_qwen3_5.torch_recurrent_gated_delta_rule,
 }
 
 
 @pytest.mark.parametrize("name", GATED_RULES)
 def test_gated_delta_rule(agree, name):
     arguments = drawn(torch.float32, decay=True)
-    plain = inspect.unwrap(GATED_RULES[name])  # transformers puts fla's kernels in front, which need a GPU
+    plain = inspect.unwrap(
+        GATED_RULES[name]
+    )  # transformers puts fla's kernels in front, which need a GPU
     ours, our_gradients = with_gradients(scaled, arguments)
     theirs, their_gradients = with_gradients(by_time(plain), arguments)
     agree("gated_delta_net", f"{name}, float32", [ours], [theirs], SINGLE_OUTPUTS)
-    agree("gated_delta_net", f"{name}, float32", our_gradients, their_gradients, SINGLE_GRADIENTS, kind="gradients")
+    agree(
+        "gated_delta_net",
+        f"{name}, float32",
+        our_gradients,
+        their_gradients,
+        SINGLE_GRADIENTS,
+        kind="gradients",
+    )
 
 
 # ---- whole layers: copied weights, outputs, and gradients of the input and of every weight ----
 
 
 def compare_layers(
-    agree, against: str, mixer: Mixer, layer: nn.Module, names: dict[str, str | list[str]], outputs: float, gradients: float
+    agree,
+    against: str,
+    mixer: Mixer,
+    layer: nn.Module,
+    names: dict[str, str | list[str]],
+    outputs: float,
+    gradients: float,
 ) -> None:
-    """`names`: our parameter -> theirs, or several of theirs that ours holds side by side; theirs have the outputs first."""
+    """`names`: our parameter -> theirs, or several of theirs that ours holds side by side; theirs
+    have the outputs first.
+    """
     ours, theirs = dict(mixer.named_parameters()), dict(layer.named_parameters())
     assert set(names) == set(ours)
     name = "gated_delta_net" if "a_log_PH" in ours else "delta_net"
@@ -120,7 +180,10 @@ def compare_layers(
             for part, piece in zip(group, pieces, strict=True):
                 theirs[part].copy_(piece.t().reshape(theirs[part].shape))
     dtype = ours["qkv.weight"].dtype
-    x, weight = inputs(1, 2, LENGTH, WIDTH, dtype=dtype), inputs(1, 2, LENGTH, WIDTH, dtype=dtype, seed=2)
+    x, weight = (
+        inputs(1, 2, LENGTH, WIDTH, dtype=dtype),
+        inputs(1, 2, LENGTH, WIDTH, dtype=dtype, seed=2),
+    )
     x, x_theirs = x.clone().requires_grad_(), x[0].clone().requires_grad_()
     y, y_theirs = mixer(x), layer(x_theirs)
     y_theirs = y_theirs[0] if isinstance(y_theirs, tuple) else y_theirs
@@ -130,7 +193,10 @@ def compare_layers(
     wanted = [x_theirs.grad[None]]
     for key in ours:
         pieces = [theirs[part].grad for part in parts[key]]
-        flat = torch.cat([piece.reshape(piece.shape[0], -1).T if piece.dim() > 1 else piece for piece in pieces], dim=-1)
+        flat = torch.cat(
+            [piece.reshape(piece.shape[0], -1).T if piece.dim() > 1 else piece for piece in pieces],
+            dim=-1,
+        )
         wanted.append(flat.reshape(ours[key].shape))
     agree(name, against, found, wanted, gradients, kind="gradients")
 
@@ -149,7 +215,11 @@ def qwen(module, config_class, layer_class, monkeypatch) -> nn.Module:
     return getattr(module, layer_class)(config, layer_idx=0)
 
 
-COMMON = {"conv.weight": "conv1d.weight", "norm.weight": "norm.weight", "out.weight": "out_proj.weight"}
+COMMON = {
+    "conv.weight": "conv1d.weight",
+    "norm.weight": "norm.weight",
+    "out.weight": "out_proj.weight",
+}
 DECAY = {"a_log_PH": "A_log", "forget.bias": "dt_bias"}
 
 
@@ -160,37 +230,63 @@ def test_qwen3_5_layer(agree, monkeypatch):
         "write.weight": "in_proj_b.weight", "forget.weight": "in_proj_a.weight",
     }  # fmt: skip
     mixer = ours("gated_delta_net", {"heads": HEADS, "gate": True}, torch.float32)
-    compare_layers(agree, "transformers Qwen3_5GatedDeltaNet, float32", mixer, layer, names, SINGLE_OUTPUTS, SINGLE_GRADIENTS)
+    compare_layers(
+        agree,
+        "transformers Qwen3_5GatedDeltaNet, float32",
+        mixer,
+        layer,
+        names,
+        SINGLE_OUTPUTS,
+        SINGLE_GRADIENTS,
+    )
 
 
 class SeparatedQwen3Next(nn.Module):
-    """Qwen3-Next's layer with its two interleaved projections given as the separate ones that they hold, head by head."""
+    """Qwen3-Next's layer with its two interleaved projections given as the separate ones that they
+    hold, head by head.
+    """
 
     def __init__(self, layer: nn.Module):
         super().__init__()
         sizes = {"q": WIDTH, "k": WIDTH, "v": 2 * WIDTH, "z": 2 * WIDTH, "b": HEADS, "a": HEADS}
-        self.separate = nn.ParameterDict({name: nn.Parameter(torch.empty(size, WIDTH)) for name, size in sizes.items()})
+        self.separate = nn.ParameterDict(
+            {name: nn.Parameter(torch.empty(size, WIDTH)) for name, size in sizes.items()}
+        )
         self.dt_bias, self.A_log = layer.dt_bias, layer.A_log
         self.conv1d, self.norm, self.out_proj = layer.conv1d, layer.norm, layer.out_proj
-        self.layer = [layer]  # in a list: its parameters are the ones above, and the two that are replaced
+        self.layer = [
+            layer
+        ]  # in a list: its parameters are the ones above, and the two that are replaced
 
     def forward(self, x: Tensor) -> Tensor:
         by_head = {name: weight.view(HEADS, -1, WIDTH) for name, weight in self.separate.items()}
         together = {
-            "in_proj_qkvz.weight": torch.cat([by_head[name] for name in "qkvz"], dim=1).flatten(0, 1),
+            "in_proj_qkvz.weight": torch.cat([by_head[name] for name in "qkvz"], dim=1).flatten(
+                0, 1
+            ),
             "in_proj_ba.weight": torch.cat([by_head[name] for name in "ba"], dim=1).flatten(0, 1),
         }
         return torch.func.functional_call(self.layer[0], together, (x,))
 
 
 def test_qwen3_next_layer(agree, monkeypatch):
-    layer = SeparatedQwen3Next(qwen(modeling_qwen3_next, Qwen3NextConfig, "Qwen3NextGatedDeltaNet", monkeypatch))
+    layer = SeparatedQwen3Next(
+        qwen(modeling_qwen3_next, Qwen3NextConfig, "Qwen3NextGatedDeltaNet", monkeypatch)
+    )
     names = COMMON | DECAY | {
         "qkv.weight": ["separate.q", "separate.k", "separate.v"], "gate.weight": "separate.z",
         "write.weight": "separate.b", "forget.weight": "separate.a",
     }  # fmt: skip
     mixer = ours("gated_delta_net", {"heads": HEADS, "gate": True}, torch.float32)
-    compare_layers(agree, "transformers Qwen3NextGatedDeltaNet, float32", mixer, layer, names, SINGLE_OUTPUTS, SINGLE_GRADIENTS)
+    compare_layers(
+        agree,
+        "transformers Qwen3NextGatedDeltaNet, float32",
+        mixer,
+        layer,
+        names,
+        SINGLE_OUTPUTS,
+        SINGLE_GRADIENTS,
+    )
 
 
 # ---- fla's layers: their wiring and their plain rules; convolutions and norms are Triton there, and PyTorch's own here ----
@@ -198,7 +294,14 @@ def test_qwen3_next_layer(agree, monkeypatch):
 
 class PlainConvolution(nn.Conv1d):
     def __init__(self, hidden_size: int, kernel_size: int, bias: bool, activation: str):
-        super().__init__(hidden_size, hidden_size, kernel_size, groups=hidden_size, padding=kernel_size - 1, bias=bias)
+        super().__init__(
+            hidden_size,
+            hidden_size,
+            kernel_size,
+            groups=hidden_size,
+            padding=kernel_size - 1,
+            bias=bias,
+        )
         assert activation == "silu"
         self.activation, self.backend = activation, "plain"
 
@@ -226,19 +329,31 @@ def unit(x: Tensor) -> Tensor:
     return x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()
 
 
-def plain_delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, use_qk_l2norm_in_kernel: bool, **_) -> tuple[Tensor, None]:
+def plain_delta_rule(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, use_qk_l2norm_in_kernel: bool, **_
+) -> tuple[Tensor, None]:
     assert use_qk_l2norm_in_kernel
     q, k, v, beta = (x.transpose(1, 2) for x in (unit(q), unit(k), v, beta))
     return delta_rule_chunkwise(q, k, v, beta)[0].transpose(1, 2), None
 
 
 def plain_gated_delta_rule(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, A_log: Tensor, dt_bias: Tensor, allow_neg_eigval: bool, **others
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    A_log: Tensor,
+    dt_bias: Tensor,
+    allow_neg_eigval: bool,
+    **others,
 ) -> tuple[Tensor, None]:
     for option in ("use_qk_l2norm_in_kernel", "use_beta_sigmoid_in_kernel", "use_gate_in_kernel"):
         assert others[option]
     beta = beta.sigmoid() * (2 if allow_neg_eigval else 1)
-    return naive_chunk_gated_delta_rule(unit(q), unit(k), v, -A_log.exp() * F.softplus(g + dt_bias), beta)[0], None
+    return naive_chunk_gated_delta_rule(
+        unit(q), unit(k), v, -A_log.exp() * F.softplus(g + dt_bias), beta
+    )[0], None
 
 
 @pytest.fixture
@@ -259,7 +374,9 @@ FLA_NAMES: dict[str, str | list[str]] = {
     "norm.weight": "o_norm.weight",
     "out.weight": "o_proj.weight",
 }
-fla_options = pytest.mark.parametrize(("gate", "negative"), [(False, False), (True, False), (False, True)])
+fla_options = pytest.mark.parametrize(
+    ("gate", "negative"), [(False, False), (True, False), (False, True)]
+)
 
 
 @fla_options
@@ -270,16 +387,30 @@ def test_fla_delta_net_layer(agree, gate, negative):
     ).to(DOUBLE)  # fmt: skip
     mixer = ours("delta_net", {"heads": HEADS, "gate": gate, "negative": negative}, DOUBLE)
     names = FLA_NAMES | ({"gate.weight": "g_proj.weight"} if gate else {})
-    compare_layers(agree, "fla.layers.DeltaNet with plain kernels, float64", mixer, layer, names, 1e-11, 1e-11)
+    compare_layers(
+        agree, "fla.layers.DeltaNet with plain kernels, float64", mixer, layer, names, 1e-11, 1e-11
+    )
 
 
 @fla_options
 @pytest.mark.usefixtures("plain_fla")
 def test_fla_gated_delta_net_layer(agree, gate, negative):
     layer = fla_gated_delta_net.GatedDeltaNet(
-        hidden_size=WIDTH, num_heads=HEADS, head_dim=WIDTH // HEADS, expand_v=2, use_gate=gate, allow_neg_eigval=negative
+        hidden_size=WIDTH,
+        num_heads=HEADS,
+        head_dim=WIDTH // HEADS,
+        expand_v=2,
+        use_gate=gate,
+        allow_neg_eigval=negative,
     )
-    mixer = ours("gated_delta_net", {"heads": HEADS, "gate": gate, "negative": negative}, torch.float32)
-    names = FLA_NAMES | DECAY | {"forget.weight": "a_proj.weight"} | ({"gate.weight": "g_proj.weight"} if gate else {})
+    mixer = ours(
+        "gated_delta_net", {"heads": HEADS, "gate": gate, "negative": negative}, torch.float32
+    )
+    names = (
+        FLA_NAMES
+        | DECAY
+        | {"forget.weight": "a_proj.weight"}
+        | ({"gate.weight": "g_proj.weight"} if gate else {})
+    )
     against = "fla.layers.GatedDeltaNet with plain kernels, float32"
     compare_layers(agree, against, mixer, layer, names, SINGLE_OUTPUTS, SINGLE_GRADIENTS)

@@ -1,7 +1,9 @@
-"""The selective state spaces against transformers and fla, with copied weights: outputs and all gradients.
+"""The selective state spaces against transformers and fla, with copied weights: outputs and all
+gradients.
 
-Both packages compute parts in float32 whatever they are given. As they are, they are compared at float32's precision; and once
-more with these casts turned into casts to float64, which shows that rounding is all that is left.
+Both packages compute parts in float32 whatever they are given. As they are, they are compared at
+float32's precision; and once more with these casts turned into casts to float64, which shows that
+rounding is all that is left.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from transformers.models.mamba.modeling_mamba import MambaMixer
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 from zoo import Case, inputs, spread
 
-from recollect.mixers import Mixer
+from recollect.mixers.base import Mixer
 
 WIDTH, LENGTH, ROWS = 24, 37, 3
 EXACT, ROUNDED = 1e-13, 2e-6  # of float64, and of float32 after sums over 37 positions
@@ -44,13 +46,18 @@ MAMBA2_NAMES = {
     "norm.weight": "norm.weight",
     "out_proj.weight": "out.weight",
 }
-widths = pytest.mark.parametrize(("wide", "tolerance"), [(False, ROUNDED), (True, EXACT)], ids=["float32", "float64"])
+widths = pytest.mark.parametrize(
+    ("wide", "tolerance"), [(False, ROUNDED), (True, EXACT)], ids=["float32", "float64"]
+)
 
 
 @contextmanager
 def widened() -> Iterator[None]:
     """Casts to float32 become casts to float64."""
-    with patch.object(torch.Tensor, "float", torch.Tensor.double), patch.object(torch, "float32", torch.float64):
+    with (
+        patch.object(torch.Tensor, "float", torch.Tensor.double),
+        patch.object(torch, "float32", torch.float64),
+    ):
         yield
 
 
@@ -59,7 +66,10 @@ def label(peer: str, wide: bool) -> str:
 
 
 def as_theirs(name: str, value: Tensor) -> Tensor:
-    """One member's tensor in the layout of PyTorch: Linear (out, in), Conv1d (channels, 1, taps)."""
+    """One member's tensor in the layout of PyTorch:
+
+    Linear (out, in), Conv1d (channels, 1, taps).
+    """
     if name.startswith("conv.weight"):
         return value.T[:, None]
     return value.T if name.endswith("weight") and value.dim() == 2 else value
@@ -77,7 +87,15 @@ def copied(mixer: Mixer, names: dict[str, str]) -> dict[str, Tensor]:
     return {theirs: as_theirs(key, ours[key]) for theirs, key in names.items()}
 
 
-def compare(agree, mixer: Mixer, twin: nn.Module, names: dict[str, str], peer: str, wide: bool, tolerance: float) -> None:
+def compare(
+    agree,
+    mixer: Mixer,
+    twin: nn.Module,
+    names: dict[str, str],
+    peer: str,
+    wide: bool,
+    tolerance: float,
+) -> None:
     dtype = next(mixer.parameters()).dtype
     x_PBLD = inputs(1, ROWS, LENGTH, WIDTH, dtype=dtype).requires_grad_()
     x_BLD = x_PBLD.detach()[0].clone().requires_grad_()
@@ -92,13 +110,22 @@ def compare(agree, mixer: Mixer, twin: nn.Module, names: dict[str, str], peer: s
     ours, theirs = dict(mixer.named_parameters()), dict(twin.named_parameters())
     found = [x_PBLD.grad[0], *(as_theirs(key, ours[key].grad[0]) for key in names.values())]
     # Rows beyond ours belong to a gate that is not there.
-    wanted = [grad[: len(one)] for one, grad in zip(found, (x_BLD.grad, *(theirs[key].grad for key in names)), strict=True)]
+    wanted = [
+        grad[: len(one)]
+        for one, grad in zip(found, (x_BLD.grad, *(theirs[key].grad for key in names)), strict=True)
+    ]
     agree(mixer.spec.name, label(peer, wide), found, wanted, tolerance, "gradients")
 
 
 def transformers_mamba(mixer: Mixer, use_bias: bool = False) -> MambaMixer:
     config = MambaConfig(
-        hidden_size=WIDTH, state_size=16, conv_kernel=4, expand=2, time_step_rank=2, num_hidden_layers=1, use_bias=use_bias
+        hidden_size=WIDTH,
+        state_size=16,
+        conv_kernel=4,
+        expand=2,
+        time_step_rank=2,
+        num_hidden_layers=1,
+        use_bias=use_bias,
     )
     return MambaMixer(config, layer_idx=0).to(mixer.skip_PE.dtype)
 
@@ -116,16 +143,24 @@ def test_s6_is_mamba_with_a_gate_of_one(agree, wide, tolerance):
     """Their gate cannot be left out, but a bias can hold it where SiLU is 1."""
     mixer = built("s6", wide)
     twin, values = transformers_mamba(mixer, use_bias=True), copied(mixer, MAMBA_NAMES)
-    values["in_proj.weight"] = torch.cat((values["in_proj.weight"], torch.zeros_like(values["in_proj.weight"])))
-    values["in_proj.bias"] = torch.cat((torch.zeros(2 * WIDTH), torch.full((2 * WIDTH,), SILU_IS_ONE, dtype=torch.float64)))
+    values["in_proj.weight"] = torch.cat(
+        (values["in_proj.weight"], torch.zeros_like(values["in_proj.weight"]))
+    )
+    values["in_proj.bias"] = torch.cat(
+        (torch.zeros(2 * WIDTH), torch.full((2 * WIDTH,), SILU_IS_ONE, dtype=torch.float64))
+    )
     twin.load_state_dict(values | {"out_proj.bias": torch.zeros(WIDTH)})
-    compare(agree, mixer, twin, MAMBA_NAMES, "transformers MambaMixer with a gate of 1", wide, tolerance)
+    compare(
+        agree, mixer, twin, MAMBA_NAMES, "transformers MambaMixer with a gate of 1", wide, tolerance
+    )
 
 
 @widths
 def test_mamba_is_that_of_fla(agree, wide, tolerance):
     mixer = built("mamba", wide)
-    twin = FlaMamba(hidden_size=WIDTH, state_size=16, intermediate_size=2 * WIDTH, layer_idx=0).to(mixer.skip_PE.dtype)
+    twin = FlaMamba(hidden_size=WIDTH, state_size=16, intermediate_size=2 * WIDTH, layer_idx=0).to(
+        mixer.skip_PE.dtype
+    )
     twin.act = nn.SiLU()  # theirs needs a GPU
     twin.load_state_dict(copied(mixer, MAMBA_NAMES))
     compare(agree, mixer, twin, MAMBA_NAMES, "fla Mamba.slow_forward", wide, tolerance)

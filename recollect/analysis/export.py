@@ -1,0 +1,92 @@
+"""Rows as CSV or JSON, for whatever comes after this tool. One line, or one object, per run;
+`run_id` comes first.
+
+Columns: the run's id, its specification by dotted key in sorted order, its results, and last, in
+TIMING_COLUMNS, what tells how it was run and not what came out. Two exports of the same work,
+interrupted or not, are equal but for those.
+
+CSV: floats are written so that reading them back gives the same number (nan and inf as such); an
+empty cell is "none". Text that a spreadsheet would run as a formula gets a leading apostrophe,
+numbers never do; line breaks in text become "\\n". JSON: has no nan or inf, so a loss that is not
+finite is null; the run's status says why.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from recollect.analysis.settings import flatten
+from recollect.rows import Evaluation, RunRow
+
+RESULT_COLUMNS = (
+    "status", "score_name", "chance", "score", "accuracy", "exact", "train_loss", "test_loss", "steps", "stopped_early",
+    "diverged_step", "failure", "parameters", "state_size",
+)  # fmt: skip
+TIMING_COLUMNS = ("attempt", "wall_s", "device", "threads", "versions")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
+
+
+def to_csv(rows: Sequence[RunRow]) -> str:
+    """All rows under one header; a setting that a run does not have is empty."""
+    flats = [flatten(row.spec) for row in rows]
+    settings = sorted({key for flat in flats for key in flat})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [_csv_cell(name) for name in ("run_id", *settings, *RESULT_COLUMNS, *TIMING_COLUMNS)]
+    )
+    for row, flat in zip(rows, flats, strict=True):
+        results = _results(row)
+        writer.writerow(
+            [
+                _csv_cell(row.run_id),
+                *(_csv_cell(flat.get(key)) for key in settings),
+                *map(_csv_cell, results.values()),
+            ]
+        )
+    return out.getvalue()
+
+
+def to_json(
+    rows: Sequence[RunRow], curves: Mapping[str, Sequence[Evaluation]] | None = None
+) -> str:
+    """A list of objects, one a line; with `curves` each has its evaluations under `curve`."""
+    lines = []
+    for row in rows:
+        record = {"run_id": row.run_id, "spec": row.spec, **_results(row)}
+        if curves is not None:
+            record["curve"] = [asdict(point) for point in curves.get(row.run_id, ())]
+        lines.append(json.dumps(_finite(record), allow_nan=False))
+    return "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n"
+
+
+def _results(row: RunRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in (*RESULT_COLUMNS, *TIMING_COLUMNS)}
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    # A lone carriage return is not quoted by Python's writer and then ends the line for every
+    # reader.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

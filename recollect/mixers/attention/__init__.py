@@ -1,0 +1,1 @@
+"""Softmax attention: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""BaseConv: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""Based: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""DeltaNet: options (torch-free) and architecture."""

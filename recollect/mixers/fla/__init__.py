@@ -1,0 +1,1 @@
+"""Layers of the package flash-linear-attention as mixers."""

@@ -1,0 +1,1 @@
+"""Gated DeltaNet: options (torch-free) and architecture."""

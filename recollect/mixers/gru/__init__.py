@@ -1,0 +1,1 @@
+"""GRU: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""H3: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""Hyena: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""Linear attention: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""LSTM: options (torch-free) and architecture."""

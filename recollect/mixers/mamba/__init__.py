@@ -1,0 +1,1 @@
+"""Mamba and of S6: options (torch-free) and architecture."""

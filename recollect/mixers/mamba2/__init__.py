@@ -1,0 +1,1 @@
+"""Mamba2: options (torch-free) and architecture."""

@@ -1,0 +1,205 @@
+"""Mamba2: a state space with one decay per head, so that its scan is a masked matrix product (Dao
+and Gu 2024).
+
+    [z, x0 B0 C0, d] = W_in x      [v, B, C] = SiLU(conv([x0, B0, C0]))      delta = softplus(d + b_dt)      a = exp(delta A)
+    S_t = a_t S_{t-1} + delta_t B_t v_t^T      y_t = S_t^T C_t + D v_t       out = W_out (RMSNorm(y * SiLU(z)) * w)
+
+All positions at once: y_i = sum_{j<=i} (C_i . B_j) exp(sum of delta A over j+1..i) delta_j v_j + D
+v_i.
+
+Glossary: P population, B batch, L length, D width, E inner channels (expand * width), H heads, V
+channels of a head (option `head`), N state, F channels of v, B and C together (E + 2 N), K taps of
+the convolution over them. delta is the step size, A = -exp(a_log) the decay rate and D in the
+equations (here `skip`) the direct path of a head, z the gate, w the norm's weight. B and C are
+shared by all heads (one group). Options: kernel = 0 leaves out the convolution and keeps the SiLU;
+gate = false leaves out z and keeps the norm. It does not differ from the official code in what it
+computes; that code splits a sequence into chunks of 256. Initialisation "official": A uniform in
+[1, 16], skip 1, b_dt such that delta is log-uniform in [0.001, 0.1], linear layers as PyTorch's
+default, the output divided by sqrt(depth). "zoology" is what Zoology made of it until January 2025:
+linear layers N(0, 0.02), the output divided by sqrt(2 depth). b_dt is no part of a linear layer
+here, so unlike Mamba it kept its memory.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
+from recollect.mixers.mamba2.options import Mamba2Spec
+from recollect.model.layers import (
+    Kind,
+    Linear,
+    RMSNorm,
+    ShortConv,
+    fan_in_uniform,
+    log_uniform_step,
+    normal,
+)
+from recollect.ops.dispatch import use_triton
+from recollect.ops.gated_scores import gated_scores
+from recollect.ops.positions import at_positions
+from recollect.ops.segment_sums import segment_sums
+from recollect.ops.silu_gate import silu_gate
+
+RATE_MIN, RATE_MAX = 1.0, 16.0
+
+
+class Mamba2(Mixer):
+    kinds: Mapping[str, Kind] = {
+        "a_log_PH": "dynamics",
+        "skip_PH": "dynamics",
+        "delta_bias_PH": "dynamics",
+    }
+
+    def __init__(self, spec: Mamba2Spec, site: Site):
+        super().__init__()
+        self.spec, self.site = spec, site
+        population, width = site.population, site.width
+        self.inner = inner = spec.expand * width
+        self.heads = heads = inner // spec.head
+        self.mixed = mixed = inner + 2 * spec.state
+        official = spec.init == "official"
+        into_init = fan_in_uniform(width) if official else normal(0.02)
+        out_init = (
+            fan_in_uniform(inner, gain=site.depth**-0.5)
+            if official
+            else normal(0.02 / math.sqrt(2 * site.depth))
+        )
+        self.into = Linear(
+            population, width, inner * spec.gate + mixed + heads, init=into_init, bias=False
+        )
+        self.conv = ShortConv(population, mixed, spec.kernel) if spec.kernel else None
+        self.a_log_PH = nn.Parameter(torch.empty(population, heads))
+        self.skip_PH = nn.Parameter(torch.empty(population, heads))
+        self.delta_bias_PH = nn.Parameter(torch.empty(population, heads))
+        self.norm = RMSNorm(population, inner)
+        self.out = Linear(population, inner, width, init=out_init, bias=False)
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        rates_H = RATE_MIN + (RATE_MAX - RATE_MIN) * torch.rand(self.heads, generator=generator)
+        delta_bias_H = log_uniform_step((self.heads,), generator)
+        return {
+            "a_log_PH": rates_H.log(),
+            "skip_PH": torch.ones(self.heads),
+            "delta_bias_PH": delta_bias_H,
+        }
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_triton(x_PBLD):
+            y_PBHLV = self._read(x_PBLD, None)
+            return self._leave(y_PBHLV.transpose(2, 3).flatten(3), self._gate(x_PBLD))
+        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._projected(x_PBLD)
+        y_PBHLV = self._weights(b_PBLN, c_PBLN, delta_PBHL) @ (v_PBHLV * delta_PBHL[..., None])
+        y_PBHLV = torch.addcmul(y_PBHLV, v_PBHLV, self.skip_PH[:, None, :, None, None])
+        return self._leave(y_PBHLV.transpose(2, 3).flatten(3), gate_PBLE)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        y_PBHKV = self._read(x_PBLD, where_BK)
+        return self._leave(
+            y_PBHKV.transpose(2, 3).flatten(3), self._gate(at_positions(x_PBLD, where_BK))
+        )
+
+    def _gate(self, x: Tensor) -> Tensor | None:
+        return self.into.columns(x, 0, self.inner) if self.spec.gate else None
+
+    def _read(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
+        """y before the gate, y_PBHKV at K positions or everywhere; z, v with B and C, and delta are
+        products of their own.
+        """
+        start = self.inner * self.spec.gate
+        mixed_PBLF = self.into.columns(x_PBLD, start, start + self.mixed)
+        low_PBLH = self.into.columns(x_PBLD, start + self.mixed, start + self.mixed + self.heads)
+        v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._inputs(mixed_PBLF, low_PBLH)
+        running_PBHL = (delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]).double().cumsum(-1)
+        # delta_j is part of what column j is weighed with; where it underflows nothing was written.
+        column_PBHL = delta_PBHL.clamp(min=1e-30).double().log() - running_PBHL
+        row_PBHK = running_PBHL
+        if where_BK is not None:
+            index = where_BK[None, :, None].expand(*running_PBHL.shape[:3], -1)
+            row_PBHK, c_PBLN = running_PBHL.gather(3, index), at_positions(c_PBLN, where_BK)
+        c_PB1KN, b_PB1LN = c_PBLN[:, :, None], b_PBLN[:, :, None]
+        return gated_scores(
+            c_PB1KN, b_PB1LN, v_PBHLV, row_PBHK, column_PBHL, self.skip_PH, where_BK
+        )[0]
+
+    def start(self, batch: int) -> State:
+        shape = (self.site.population, batch, self.heads, self.spec.state, self.spec.head)
+        state = {"s_PBHNV": self.a_log_PH.new_zeros(shape)}
+        return state | {"past_PBKF": self.conv.start(batch)} if self.conv else state
+
+    def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
+        gate_PBE, mixed_PBF, low_PBH = self._enter(x_PBD)
+        after = {}
+        if self.conv:
+            mixed_PBF, after["past_PBKF"] = self.conv.step(mixed_PBF, state["past_PBKF"])
+        v_PBHV, b_PBN, c_PBN = self._split(F.silu(mixed_PBF))
+        delta_PBH = F.softplus(low_PBH + self.delta_bias_PH[:, None])
+        decay_PBH = (delta_PBH * -self.a_log_PH.exp()[:, None]).exp()
+        written_PBHNV = b_PBN[:, :, None, :, None] * (v_PBHV * delta_PBH[..., None])[..., None, :]
+        s_PBHNV = decay_PBH[..., None, None] * state["s_PBHNV"] + written_PBHNV
+        y_PBHV = (s_PBHNV * c_PBN[:, :, None, :, None]).sum(-2) + v_PBHV * self.skip_PH[
+            :, None, :, None
+        ]
+        return self._leave(y_PBHV.flatten(2), gate_PBE), after | {"s_PBHNV": s_PBHNV}
+
+    def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
+        """One matrix per head, on v after convolution and SiLU; the direct path is on its diagonal."""
+        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._projected(x_PBLD)
+        weights_PBHLL = self._weights(b_PBLN, c_PBLN, delta_PBHL) * delta_PBHL[..., None, :]
+        weights_PBHLL = weights_PBHLL + torch.diag_embed(
+            self.skip_PH[:, None, :, None].expand_as(delta_PBHL)
+        )
+
+        def finish(y_PBHLV: Tensor) -> Tensor:
+            return self._leave(y_PBHLV.transpose(2, 3).flatten(3), gate_PBLE)
+
+        return EffectiveAttention(weights_PBHLL, v_PBHLV, finish)
+
+    def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor, Tensor]:
+        gate_PBLE, mixed_PBLF, low_PBLH = self._enter(x_PBLD)
+        return gate_PBLE, *self._inputs(mixed_PBLF, low_PBLH)
+
+    def _inputs(
+        self, mixed_PBLF: Tensor, low_PBLH: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """v, B, C and delta of all positions."""
+        mixed_PBLF = self.conv(mixed_PBLF, silu=True) if self.conv else F.silu(mixed_PBLF)
+        v_PBLHV, b_PBLN, c_PBLN = self._split(mixed_PBLF)
+        delta_PBLH = F.softplus(low_PBLH + self.delta_bias_PH[:, None, None])
+        return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBLH.transpose(2, 3)
+
+    def _weights(self, b_PBLN: Tensor, c_PBLN: Tensor, delta_PBHL: Tensor) -> Tensor:
+        """What position i reads of delta_j v_j: the match of C_i and B_j, times what the decay has
+        left of it.
+        """
+        log_decay_PBHL = delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]
+        return (c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None] * segment_sums(log_decay_PBHL).exp()
+
+    def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        gate, mixed, low = self.into(x).split(
+            (self.inner * self.spec.gate, self.mixed, self.heads), dim=-1
+        )
+        return gate if self.spec.gate else None, mixed, low
+
+    def _split(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        v, b, c = mixed.split((self.inner, self.spec.state, self.spec.state), dim=-1)
+        return v.unflatten(-1, (self.heads, self.spec.head)), b, c
+
+    def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
+        out: Tensor = self.out(self.norm(y if gate is None else silu_gate(y, gate)))
+        return out
+
+    def state_size(self) -> int:
+        return self.inner * self.spec.state + self.mixed * max(0, self.spec.kernel - 1)
+
+    def operations_per_token(self) -> int:
+        width, inner, length = self.site.width, self.inner, self.site.length
+        projections = width * (self.into.weight.shape[-1] + inner)
+        pairs = (
+            length * (self.spec.state + self.heads + inner) // 2
+        )  # over on average half the positions each
+        return projections + self.mixed * self.spec.kernel + pairs

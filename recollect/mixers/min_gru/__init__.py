@@ -1,0 +1,1 @@
+"""MinGRU: options (torch-free) and architecture."""

@@ -1,0 +1,1 @@
+"""MLSTM: options (torch-free) and architecture."""

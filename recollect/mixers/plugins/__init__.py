@@ -1,0 +1,1 @@
+"""Mixers from outside: plain modules that a user names."""

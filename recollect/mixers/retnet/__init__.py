@@ -1,0 +1,1 @@
+"""RetNet: options (torch-free) and architecture."""

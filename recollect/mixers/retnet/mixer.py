@@ -1,0 +1,131 @@
+"""RetNet's multi-scale retention: rotated linear attention with a fixed decay per head (Sun et al.
+2023).
+
+    q, k, v, g = W_q x, W_k x, W_v x, W_g x
+    o_i = sum_{j<=i} gamma_h^(i-j) (R^i q_i) . (R^j k_j) v_j / sqrt(D)        y = W_o (RMSNorm(o) * SiLU(g))
+    step by step:   S_t = gamma_h R^-1 S_{t-1} + k_t v_t^T,   o_t = q_t S_t / sqrt(D)
+
+Glossary: P population, B batch, L length, H heads, D channels of a head's queries and keys, E =
+expand_v * D those of its values. R turns pairs of channels by the angles of rotary positions (base
+10 000); gamma_h = 1 - 2^(-5-h) is the decay of head h = 0, 1, ..., a half-life of 22, 44, 88, ...
+positions, so that a single head keeps 2 % over 128 positions. S is the memory, g the gate, W_...
+are matrices without a bias. Only the distance i - j counts, so a step turns the whole memory back
+by one position and needs no counter of positions. Initialisation: all matrices N(0, 0.02), W_o too,
+as Zoology draws linear layers; norm weights 1, eps 1e-5. Does not differ from fla's
+MultiScaleRetention, beside its 8 heads; both differ from the paper, which scales the rotation by
+distance (xPos), divides the scores by their sums and normalises heads with GroupNorm.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
+from recollect.mixers.retnet.options import RetNetSpec
+from recollect.model.layers import Linear, RMSNorm, normal
+from recollect.ops.dispatch import use_triton
+from recollect.ops.gated_scores import gated_scores
+from recollect.ops.heads import merge_heads, split_heads
+from recollect.ops.positions import at_positions
+from recollect.ops.rotary import rotate
+from recollect.ops.silu_gate import silu_gate
+
+
+class RetNet(Mixer):
+    def __init__(self, spec: RetNetSpec, site: Site):
+        super().__init__()
+        self.spec, self.site = spec, site
+        population, width = site.population, site.width
+        self.values = values = spec.expand_v * width
+        self.query = Linear(population, width, width, init=normal(0.02), bias=False)
+        self.key = Linear(population, width, width, init=normal(0.02), bias=False)
+        self.value = Linear(population, width, values, init=normal(0.02), bias=False)
+        self.gate = Linear(population, width, values, init=normal(0.02), bias=False)
+        self.norm = RMSNorm(population, values // spec.heads)
+        self.out = Linear(population, values, width, init=normal(0.02), bias=False)
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        return {}
+
+    def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys that are not turned yet, and values."""
+        q_PBHLD, k_PBHLD, v_PBHLE = (
+            split_heads(part(x_PBLD), self.spec.heads)
+            for part in (self.query, self.key, self.value)
+        )
+        return q_PBHLD * q_PBHLD.shape[-1] ** -0.5, k_PBHLD, v_PBHLE
+
+    def _finish(self, o_PBHLE: Tensor, x_PBLD: Tensor) -> Tensor:
+        return self.out(silu_gate(merge_heads(self.norm(o_PBHLE)), self.gate(x_PBLD)))
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        if use_triton(x_PBLD):
+            q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+            return self._finish(
+                self._retained(rotate(q_PBHLD), rotate(k_PBHLD), v_PBHLE, None), x_PBLD
+            )
+        return self.effective_attention(x_PBLD).output()
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+        q_PBHKD = split_heads(at_positions(merge_heads(rotate(q_PBHLD)), where_BK), self.spec.heads)
+        return self._finish(
+            self._retained(q_PBHKD, rotate(k_PBHLD), v_PBHLE, where_BK),
+            at_positions(x_PBLD, where_BK),
+        )
+
+    def _retained(
+        self, q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, where_BK: Tensor | None
+    ) -> Tensor:
+        """o_PBHKE: gamma_h^(i - j) is a gate of row i times one of column j."""
+        position_L = torch.arange(k_PBHLD.shape[-2], dtype=torch.float64, device=k_PBHLD.device)
+        log_HL = _log_gamma(self.spec.heads, k_PBHLD.device)[:, None] * position_L
+        column_PBHL = -log_HL.expand(*k_PBHLD.shape[:2], -1, -1)
+        row_PBHK = -column_PBHL
+        if where_BK is not None:
+            row_PBHK = row_PBHK.gather(3, where_BK[None, :, None].expand(*q_PBHKD.shape[:3], -1))
+        return gated_scores(q_PBHKD, k_PBHLD, v_PBHLE, row_PBHK, column_PBHL, None, where_BK)[0]
+
+    def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
+        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+        scores_PBHLL = rotate(q_PBHLD) @ rotate(k_PBHLD).transpose(-1, -2)
+        weights_PBHLL = scores_PBHLL * _decays(self.spec.heads, x_PBLD.shape[2], scores_PBHLL)
+        return EffectiveAttention(
+            weights_PBHLL, v_PBHLE, lambda o_PBHLE: self._finish(o_PBHLE, x_PBLD)
+        )
+
+    def start(self, batch: int) -> State:
+        width, heads = self.site.width, self.spec.heads
+        shape = (self.site.population, batch, heads, self.values // heads, width // heads)
+        return {"memory_PBHED": self.out.weight.new_zeros(shape)}
+
+    def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
+        q_PBH1D, k_PBH1D, v_PBH1E = self._project(x_PBD[:, :, None])
+        gamma_H11 = _log_gamma(self.spec.heads, x_PBD.device).exp().to(x_PBD.dtype)[:, None, None]
+        kept_PBHED = rotate(state["memory_PBHED"][..., None, :], start=-1).squeeze(-2) * gamma_H11
+        memory_PBHED = kept_PBHED + v_PBH1E.transpose(-1, -2) @ k_PBH1D
+        o_PBH1E = q_PBH1D @ memory_PBHED.transpose(-1, -2)
+        return self._finish(o_PBH1E, x_PBD[:, :, None]).squeeze(2), {"memory_PBHED": memory_PBHED}
+
+    def state_size(self) -> int:
+        return self.site.width * self.values // self.spec.heads
+
+    def operations_per_token(self) -> int:
+        width, values = self.site.width, self.values
+        return (
+            2 * width**2 + 3 * width * values + self.site.length * (width + values) // 2
+        )  # over on average half the positions
+
+
+def _log_gamma(heads: int, device: torch.device) -> Tensor:
+    return torch.log1p(-(2.0 ** (-5 - torch.arange(heads, dtype=torch.float64, device=device))))
+
+
+def _decays(heads: int, length: int, like: Tensor) -> Tensor:
+    """gamma_h^(i-j) below the diagonal and on it, zero above: (H, L, L)."""
+    position = torch.arange(length, dtype=torch.float64, device=like.device)
+    distance_LL = position[:, None] - position
+    exponent_HLL = _log_gamma(heads, like.device)[:, None, None] * distance_LL
+    return exponent_HLL.masked_fill(distance_LL < 0, -math.inf).exp().to(like.dtype)

@@ -1,0 +1,1 @@
+"""RWKV-4: options (torch-free) and architecture."""

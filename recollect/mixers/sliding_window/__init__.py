@@ -1,0 +1,1 @@
+"""Sliding-window attention: options (torch-free) and architecture."""

@@ -1,0 +1,75 @@
+"""The half of a block that mixes channels: an MLP, or RWKV's channel mix.
+
+Shapes: P population, B batch, L length, D width, R hidden units per channel; `...` is any number of
+axes in between.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from recollect.model.layers import Branch, Layer, Linear, fan_in_uniform, normal, token_shift
+from recollect.ops.bias_gelu import bias_gelu
+from recollect.ops.dispatch import use_triton
+
+
+class MLP(nn.Module):
+    """Two linear layers around an exact GELU."""
+
+    def __init__(self, population: int, width: int, hidden: int, depth: int):
+        super().__init__()
+        self.up = Linear(population, width, hidden, init=normal(0.02))
+        self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+    def branch(self, x: Tensor) -> Branch:
+        """The same, with its last addition left open where that saves a pass over memory."""
+        if self.up.bias is None or not use_triton(x):
+            return Branch(self(x))
+        return Branch(
+            self.down.product(bias_gelu(self.up.product(x), self.up.bias)).view(x.shape),
+            self.down.bias,
+        )
+
+
+class ChannelMix(Layer):
+    """RWKV-4's channel mix (Peng et al. 2023): an MLP with squared ReLU and a gate, both of a mix
+    with the token before.
+
+        k = max(0, W_k (mu_k x + (1 - mu_k) x_before))^2        y = sigmoid(W_r (mu_r x + (1 - mu_r) x_before)) * W_v k
+
+    It looks one position back, so unlike an MLP it needs the whole sequence. mu_c = (c / D)^(1 -
+    layer / layers) at the start, with the model's depth for `layers` (as RWKV-LM; Zoology takes
+    12). Linear layers have no biases and start as PyTorch's default (as Zoology; RWKV-LM starts
+    with W_v and W_r zero and W_k orthogonal).
+    """
+
+    def __init__(self, population: int, width: int, hidden: int, layer: int, layers: int):
+        super().__init__()
+        self.exponent = 1 - layer / layers
+        self.mix_key_PD = nn.Parameter(torch.empty(population, width))
+        self.mix_gate_PD = nn.Parameter(torch.empty(population, width))
+        self.key = Linear(population, width, hidden, init=fan_in_uniform(width), bias=False)
+        self.gate = Linear(population, width, width, init=fan_in_uniform(width), bias=False)
+        self.value = Linear(population, hidden, width, init=fan_in_uniform(hidden), bias=False)
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        width = self.mix_key_PD.shape[1]
+        mix_D = (torch.arange(width) / width) ** self.exponent
+        return {"mix_key_PD": mix_D, "mix_gate_PD": mix_D}
+
+    def branch(self, x_PBLD: Tensor) -> Branch:
+        return Branch(self(x_PBLD))
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        before_PBLD = token_shift(x_PBLD)
+        mix_key, mix_gate = (
+            mix_PD[:, None, None].to(x_PBLD.dtype) for mix_PD in (self.mix_key_PD, self.mix_gate_PD)
+        )
+        key_PBLR = self.key(torch.lerp(before_PBLD, x_PBLD, mix_key)).relu().square()
+        gate_PBLD = self.gate(torch.lerp(before_PBLD, x_PBLD, mix_gate)).sigmoid()
+        return gate_PBLD * self.value(key_PBLR)

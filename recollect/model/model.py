@@ -1,0 +1,196 @@
+"""The model around any mixer: embedding + positions + pre-norm blocks + tied head, for P members at
+once.
+
+Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. Only
+labelled positions are read: after the last mixer nothing looks at other positions, so what that
+mixer does for its output (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of a
+small model) work on K positions instead of L. The loss is the same.
+"""
+
+import math
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Generator, Tensor, nn
+
+from recollect.mixers.base import Site
+from recollect.mixers.build import build_mixer
+from recollect.model.channel import MLP, ChannelMix
+from recollect.model.layers import (
+    Branch,
+    Dropout,
+    Embedding,
+    Layer,
+    LayerNorm,
+    Noise,
+    RMSNorm,
+    normal,
+)
+from recollect.ops.head_loss import head_loss, head_verdict
+from recollect.ops.positions import at_positions
+from recollect.ops.rotary import rotate
+from recollect.spec.model import ModelSpec
+from recollect.tasks.base import IGNORE, Batch
+
+POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at the start
+
+
+class Block(nn.Module):
+    """x += mixer(norm(x)), then x += channel(norm(x)); the second half may be the norm alone, or
+    left out.
+
+    A half hands on what it adds as a branch beside x: the next one takes the sum and its norm in
+    one pass over memory.
+    """
+
+    def __init__(self, spec: ModelSpec, site: Site):
+        super().__init__()
+        norm = LayerNorm if spec.norm == "layer" else RMSNorm
+        population, width, hidden = site.population, site.width, spec.mlp_ratio * site.width
+        mixer = spec.mixer.at(site.layer)
+        # The study leaves open what relative positions are where there are no scores; here the
+        # mixer sees its input rotated by an angle that grows with the position, so that products of
+        # two inputs depend on their distance.
+        self.rotated = spec.positions == "relative" and "relative" not in mixer.positions_inside
+        self.norm_mixer = norm(population, width)
+        self.mixer = build_mixer(mixer, site)
+        self.norm_channel = None if spec.block == "mixer" else norm(population, width)
+        self.channel: MLP | ChannelMix | None = None
+        if spec.block == "mixer+mlp":
+            self.channel = MLP(population, width, hidden, site.depth)
+        elif spec.block == "mixer+channel-mix":
+            self.channel = ChannelMix(population, width, hidden, site.layer, site.depth)
+        self.local = not isinstance(self.channel, ChannelMix)
+
+    def mix(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Branch]:
+        """The first half, of x + branch: that sum, and the branch to add to it next."""
+        x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
+        return x_PBLD, Branch(self.mixer(seen_PBLD))
+
+    def mix_at(
+        self, x_PBLD: Tensor, branch: Branch | None, where_BK: Tensor
+    ) -> tuple[Tensor, Branch]:
+        """The same at K positions of each row."""
+        x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
+        return at_positions(x_PBLD, where_BK), Branch(self.mixer.at(seen_PBLD, where_BK))
+
+    def _seen(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
+        """x + branch, and what the mixer sees of it."""
+        x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch)
+        return x_PBLD, rotate(normed_PBLD) if self.rotated else normed_PBLD
+
+    def transform(self, x: Tensor, branch: Branch) -> tuple[Tensor, Branch]:
+        """The second half, likewise; if it is `local` it treats every position alone."""
+        if self.norm_channel is None:
+            return x, branch
+        x, normed = self.norm_channel.add(x, branch)
+        return x, Branch(normed) if self.channel is None else self.channel.branch(normed)
+
+
+class LearnedPositions(Layer):
+    def __init__(self, population: int, length: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(population, length, width))
+
+    def draw(self, generator: Generator) -> dict[str, Tensor]:
+        return {"weight": normal(POSITION_STD)(tuple(self.weight.shape[1:]), generator)}
+
+    def forward(self, length: int) -> Tensor:
+        return self.weight[:, None, :length]
+
+
+class SinusoidalPositions(nn.Module):
+    """Fixed sines and cosines of geometrically spaced wavelengths, scaled to POSITION_STD."""
+
+    def __init__(self, length: int, width: int):
+        super().__init__()
+        angle = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
+        table = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :width]
+        self.register_buffer("table", table * (POSITION_STD * math.sqrt(2)), persistent=False)
+
+    def forward(self, length: int) -> Tensor:
+        return self.get_buffer("table")[:length]
+
+
+class Model(nn.Module):
+    """P members of one architecture."""
+
+    def __init__(self, spec: ModelSpec, population: int, vocabulary: int, length: int):
+        super().__init__()
+        self.noise = Noise(population)
+        site = Site(
+            population,
+            spec.width,
+            length,
+            spec.depth,
+            spec.positions,
+            dropout=spec.dropout,
+            noise=self.noise,
+        )
+        self.population = population
+        self.dropout = Dropout(spec.dropout, self.noise, "embedding")
+        self.embedding = Embedding(population, vocabulary, spec.width)
+        self.positions: nn.Module | None = None
+        if spec.positions == "learned":
+            self.positions = LearnedPositions(population, length, spec.width)
+        elif spec.positions == "sinusoidal":
+            self.positions = SinusoidalPositions(length, spec.width)
+        self.blocks = nn.ModuleList(
+            Block(spec, replace(site, layer=layer)) for layer in range(spec.depth)
+        )
+        self.norm = LayerNorm(population, spec.width)
+
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks, for the type checker: a ModuleList forgets what is in it."""
+        return cast(list[Block], list(self.blocks))
+
+    def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
+        """Logits at the labelled positions, (P, B * K, V)."""
+        return self.embedding.logits(self.read(tokens_BL, where_BK))
+
+    def read(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
+        """What the head sees of the labelled positions, (P, B * K, D)."""
+        x = self.embedding(tokens_BL)
+        if self.positions is not None:
+            x = x + self.positions(tokens_BL.shape[1])
+        x = self.dropout(x)
+        branch: Branch | None = None
+        *early, last = self.layers
+        for block in early:
+            x, branch = block.transform(*block.mix(x, branch))
+        if last.local:
+            x_PBKD, branch = last.transform(*last.mix_at(x, branch, where_BK))
+        else:
+            x, (value, shift_PD) = last.transform(*last.mix(x, branch))
+            x_PBKD, branch = (
+                at_positions(x, where_BK),
+                Branch(at_positions(value, where_BK), shift_PD),
+            )
+        _, normed_PBKD = self.norm.add(x_PBKD, branch)
+        return normed_PBKD.flatten(1, 2)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Each member's summed cross-entropy over its labels, (P,), to train by."""
+        x_PMD = self.read(batch.tokens_BL, batch.where_BK)
+        return head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE).sum(1)
+
+    def verdict(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss, (P,), and which labels are right, (P, B * K), to judge by."""
+        x_PMD = self.read(batch.tokens_BL, batch.where_BK)
+        loss_PM, right_PM = head_verdict(
+            x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE
+        )
+        return loss_PM.sum(1), right_PM
+
+    def parameters_per_member(self) -> int:
+        return sum(parameter[0].numel() for parameter in self.parameters())
+
+    def state_size(self) -> int | None:
+        """Floats a step-by-step decoder keeps per layer and sequence, the mean over the layers."""
+        sizes = [block.mixer.state_size() for block in self.layers]
+        known = [size for size in sizes if size is not None]
+        # What is not local looks one position back, and so has to keep it.
+        shifts = sum(self.norm.weight.shape[1] for block in self.layers if not block.local)
+        return round((sum(known) + shifts) / len(known)) if len(known) == len(sizes) else None

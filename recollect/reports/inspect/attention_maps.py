@@ -1,0 +1,112 @@
+"""How much every position takes from every other: |Phi| of the study's eq. 1, layer by layer, on
+some rows.
+
+Phi is a mixer's `effective_attention`: for softmax attention the attention weights, for the others
+the matrix over positions that gives the same output. Signs are dropped: what is measured is how
+much is taken, not with which sign. A mixer with a matrix per head gives a map per head; one with a
+matrix per channel gives the mean over its channels.
+
+Shapes: P = 1, B rows, L length, H maps of a layer, D width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recollect.mixers.base import EffectiveAttention
+from recollect.model.model import Model
+
+AT_ONCE = 1 << 26  # numbers of Phi computed at a time
+HELD = 1 << 27  # numbers of all maps together
+LEAST_ROWS = 4
+SUMS_TO_ONE = 1e-3  # how near the rows of a map of probabilities come to 1
+
+
+@dataclass(frozen=True)
+class LayerMaps:
+    """|Phi| of one layer."""
+
+    size_BHLL: Tensor
+    channels: int  # how many were averaged into H = 1 map; 0: the maps are those of the heads
+    probabilities: bool  # no sign, and every row sums to 1
+
+    @property
+    def heads(self) -> int:
+        return self.size_BHLL.shape[1]
+
+    @property
+    def computed_per_row(self) -> int:
+        return self.size_BHLL[0].numel() * max(1, self.channels)
+
+
+@torch.no_grad()
+def layer_maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
+    """Every layer's maps, None for a mixer that has no such matrix; of fewer rows if all would not
+    fit into memory.
+    """
+    parts = [_maps(model, tokens_BL[:1])]
+    known = [maps for maps in parts[0] if maps is not None]
+    if not known:
+        return parts[0]
+    at_once = max(1, AT_ONCE // max(maps.computed_per_row for maps in known))
+    rows = min(
+        tokens_BL.shape[0],
+        max(LEAST_ROWS, HELD // sum(maps.size_BHLL[0].numel() for maps in known)),
+    )
+    for first in range(1, rows, at_once):
+        parts.append(_maps(model, tokens_BL[first : min(rows, first + at_once)]))
+    return [
+        _joined([part for part in layer if part is not None]) for layer in zip(*parts, strict=True)
+    ]
+
+
+def mixer_inputs(model: Model, tokens_BL: Tensor) -> list[Tensor]:
+    """What each layer's mixer sees, x_PBLD."""
+    seen: list[Tensor] = []
+    hooks = [
+        block.mixer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        for block in model.layers
+    ]
+    x_PBLD: Tensor = model.embedding(tokens_BL)
+    if model.positions is not None:
+        x_PBLD = x_PBLD + model.positions(tokens_BL.shape[1])
+    branch: Any = None
+    try:
+        for block in model.layers:
+            x_PBLD, branch = block.transform(*block.mix(x_PBLD, branch))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def measure(effective: EffectiveAttention) -> LayerMaps:
+    """The maps of P = 1 member."""
+    weights_BHLL = effective.weights_PBHLL[0]
+    heads, per_channel = weights_BHLL.shape[1], effective.values_PBHLD.shape[-1] == 1
+    sums_BHL = weights_BHLL.sum(-1)
+    probabilities = bool((weights_BHLL >= 0).all() and ((sums_BHL - 1).abs() < SUMS_TO_ONE).all())
+    size_BHLL = weights_BHLL.abs()
+    return LayerMaps(
+        (size_BHLL.mean(1, keepdim=True) if per_channel else size_BHLL).cpu(),
+        heads if per_channel else 0,
+        probabilities,
+    )
+
+
+def _maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
+    seen = mixer_inputs(model, tokens_BL)
+    found = [
+        block.mixer.effective_attention(x_PBLD)
+        for block, x_PBLD in zip(model.layers, seen, strict=True)
+    ]
+    return [None if effective is None else measure(effective) for effective in found]
+
+
+def _joined(parts: list[LayerMaps]) -> LayerMaps | None:
+    if not parts:
+        return None
+    sizes_BHLL = torch.cat([part.size_BHLL for part in parts])
+    return LayerMaps(sizes_BHLL, parts[0].channels, all(part.probabilities for part in parts))

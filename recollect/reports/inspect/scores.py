@@ -1,0 +1,119 @@
+"""What a map does, as numbers between 0 and 1; the names are those of TransformerLens's head
+detector.
+
+All are shares of what a position takes in, averaged over positions and rows:
+
+    previous_token_head             of every position from the second on: the share taken from the position before it
+    previous_token_head_at_values   the same of the values' positions 2i + 1 alone, where it is the key (tasks of pairs)
+    duplicate_token_head            of every question: the share taken from the earlier position of the same token (the key, 2i)
+    induction_head                  of every question: the share taken from the position behind that one (the value, 2i + 1)
+
+`around_key` has the last two for other distances from the key as well: a mixer with a short
+convolution finds a value a little behind it. TransformerLens averages over all positions, here the
+questions alone count, for nothing else has an answer. A map of probabilities is taken as it is. In
+other maps a position's own share says little (Mamba's direct path stands there and outweighs all
+else), so it is left out, and the rest counts as 1: TransformerLens's `exclude_current_token`.
+
+Shapes: B rows, H maps, L length; [q, j] is what position q takes from position j.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recollect.tasks.base import Batch
+
+OFFSETS = (-1, 0, 1, 2, 3, 4)  # from the key's position
+PREVIOUS, PREVIOUS_AT_VALUES = "previous_token_head", "previous_token_head_at_values"
+DUPLICATE, INDUCTION = "duplicate_token_head", "induction_head"
+NAMES = (PREVIOUS, PREVIOUS_AT_VALUES, DUPLICATE, INDUCTION)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the questions stand and where their tokens stood before."""
+
+    asked_BL: Tensor  # bool: a scored question whose token stood earlier in the row
+    match_BLL: Tensor  # bool: [q, j], the same token stands at q and, before that, at j
+    values_L: Tensor | None  # bool: the values' positions, in tasks of pairs
+
+    def first(self, rows: int) -> "Targets":
+        """The targets of the first rows, on the CPU, where maps are."""
+        values_L = None if self.values_L is None else self.values_L.cpu()
+        return Targets(self.asked_BL[:rows].cpu(), self.match_BLL[:rows].cpu(), values_L)
+
+
+def find_targets(batch: Batch, pairs: int | None = None) -> Targets:
+    """With `pairs` only what stands in the pairs counts as earlier: random filler may repeat a key
+    by chance.
+    """
+    rows, length = batch.tokens_BL.shape
+    match_BLL = (batch.tokens_BL[:, :, None] == batch.tokens_BL[:, None, :]).tril(-1)
+    values_L = None
+    if pairs is not None:
+        match_BLL[:, :, 2 * pairs :] = False
+        values_L = torch.zeros(length, dtype=torch.bool, device=match_BLL.device)
+        values_L[1 : 2 * pairs : 2] = True
+    asked_BL = torch.zeros(rows, length, dtype=torch.bool, device=match_BLL.device)
+    asked_BL.scatter_(1, batch.where_BK, batch.scored_BK)
+    return Targets(asked_BL & match_BLL.any(2), match_BLL, values_L)
+
+
+def shares(size_BHLL: Tensor, exclude_current_token: bool) -> Tensor:
+    """Every row of a map as shares of its sum; rows of zeros stay zeros."""
+    if exclude_current_token:
+        diagonal_LL = torch.eye(size_BHLL.shape[-1], dtype=torch.bool, device=size_BHLL.device)
+        size_BHLL = size_BHLL.masked_fill(diagonal_LL, 0.0)
+    sums_BHL1 = size_BHLL.sum(-1, keepdim=True)
+    return torch.where(
+        sums_BHL1 > 0, size_BHLL / sums_BHL1.clamp(min=torch.finfo(size_BHLL.dtype).tiny), 0.0
+    )
+
+
+def around_key(shares_BHLL: Tensor, targets: Targets) -> Tensor:
+    """(H, OFFSETS): the share that questions take from so far behind their key; NaN if nothing is
+    asked.
+    """
+    asked_B1L = targets.asked_BL[:, None]
+    found = []
+    for offset in OFFSETS:
+        # torch.roll turns round and round: what would leave the row at one end is dropped at the
+        # other.
+        at_BLL = targets.match_BLL.roll(offset, 2)
+        if offset > 0:
+            at_BLL[:, :, :offset] = False
+        elif offset < 0:
+            at_BLL[:, :, offset:] = False
+        taken_BHL = (shares_BHLL * at_BLL[:, None]).sum(-1)
+        found.append((taken_BHL * asked_B1L).sum((0, 2)) / asked_B1L.sum((0, 2)))
+    return torch.stack(found, dim=1)
+
+
+def scores(shares_BHLL: Tensor, targets: Targets) -> dict[str, Tensor]:
+    """Each score as (H,); without those the task has no positions for."""
+    previous_BHL = shares_BHLL.diagonal(offset=-1, dim1=2, dim2=3)  # of positions 1 and later
+    found = {PREVIOUS: previous_BHL.mean((0, 2))}
+    if targets.values_L is not None:
+        found[PREVIOUS_AT_VALUES] = previous_BHL[:, :, targets.values_L[1:]].mean((0, 2))
+    if targets.asked_BL.any():
+        around_HO = around_key(shares_BHLL, targets)
+        found |= {
+            DUPLICATE: around_HO[:, OFFSETS.index(0)],
+            INDUCTION: around_HO[:, OFFSETS.index(1)],
+        }
+    return found
+
+
+def uniform_scores(targets: Targets, exclude_current_token: bool) -> dict[str, float]:
+    """The scores of a map that takes equally from all it may take from: what the others are to be
+    compared with.
+    """
+    rows, length = targets.asked_BL.shape
+    equal_BHLL = torch.ones(rows, 1, length, length, device=targets.asked_BL.device).tril()
+    return floats(scores(shares(equal_BHLL, exclude_current_token), targets))
+
+
+def floats(of_one_map: Mapping[str, Tensor]) -> dict[str, float]:
+    return {name: float(value[0]) for name, value in of_one_map.items()}

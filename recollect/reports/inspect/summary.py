@@ -1,0 +1,64 @@
+"""An examination in a few lines of text."""
+
+import math
+
+from recollect.reports.inspect.examination import Examination, LayerFound
+from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
+
+
+def summary_lines(found: Examination) -> list[str]:
+    """What a reader wants first; all numbers are in the JSON."""
+    lines = [
+        f"{found.run_id}: {found.name}; {found.score_name} "
+        f"{found.score:.3f}, "
+        f"weights {found.weights}"
+    ]
+    if not math.isclose(found.weights_test_loss, found.test_loss, rel_tol=1e-3, abs_tol=1e-4):
+        lines.append(
+            "trained again, its test loss is "
+            f"{found.weights_test_loss:.4f}, not "
+            f"{found.test_loss:.4f}: other device or version"
+        )
+    for number, layer in enumerate(found.layers):
+        if layer is None:
+            lines.append(f"  L{number}: this mixer has no effective attention")
+        else:
+            lines += [
+                f"  {_label(number, head, layer)}: {_head(head, layer)}"
+                for head in range(layer.heads)
+            ]
+    before, after = found.gradients.places
+    if "value" in after:
+        share = [
+            place["value"] / place["question"] if place["question"] else math.nan
+            for place in (before, after)
+        ]
+        lines.append(
+            "  gradient at the value, relative to the "
+            "question's own: "
+            f"{share[0]:.2g} at first, {share[1]:.2g} at last"
+        )
+    return lines
+
+
+def _label(number: int, head: int, layer: LayerFound) -> str:
+    return (
+        f"L{number} {layer.mixer} ({layer.channels} channels)"
+        if layer.channels
+        else f"L{number}H{head} {layer.mixer}"
+    )
+
+
+def _head(head: int, layer: LayerFound) -> str:
+    told = [
+        PREVIOUS_AT_VALUES if PREVIOUS_AT_VALUES in layer.scores else PREVIOUS,
+        DUPLICATE,
+        INDUCTION,
+    ]
+    parts = [
+        f"{name} {layer.scores[name][0][head]:.2f} -> {layer.scores[name][-1][head]:.2f}"
+        for name in told
+        if name in layer.scores
+    ]
+    kept = [moment[head] for moment in layer.kept_per_token]
+    return ", ".join([*parts, f"kept per token {kept[0]:.3f} -> {kept[1]:.3f}"])

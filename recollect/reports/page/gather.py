@@ -1,0 +1,184 @@
+"""Everything the page shows, gathered from folders of results: rows, curves, claims, pictures,
+commands and where it came from.
+
+What lies beside a store is read with suspicion: a file of `recollect inspect` may be damaged, or
+not ours at all, and then it is left out.
+"""
+
+import base64
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from recollect.api import Results
+from recollect.reports.page import Context, write_report
+from recollect.reports.page.context import Claim, Inside, Picture, Source
+from recollect.rows import Evaluation, RunRow
+from recollect.store import Store
+
+FOLDER = "inspect"  # where `recollect inspect` leaves its pictures; its own module would load torch
+MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay one that can be mailed
+MAX_RECORD_BYTES = 50_000_000
+PNG = b"\x89PNG\r\n\x1a\n"
+# Which of the study's figures draws what a section of the page shows.
+FIGURES_OF = {
+    "rates": ("fig1", "fig5", "fig7", "fig13"),
+    "maps": ("fig3", "fig12"),
+    "scaling": ("fig2", "fig4", "fig11"),
+    "curves": ("fig6",),
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a page is made from."""
+
+    rows: list[RunRow]
+    curves: dict[str, list[Evaluation]]
+    context: Context
+
+
+def write_page(folders: Sequence[Path], output: Path | None = None) -> Path:
+    """Write the page about `folders` to `output`, or into the first of them; returns where it is."""
+    found = gather(folders)
+    return write_report(output or folders[0], found.rows, found.curves, found.context)
+
+
+def gather(folders: Sequence[Path]) -> Evidence:
+    """All that stands in the folders, joined by run."""
+    results = Results.load_all(folders)
+    sources, notes, facts = _origins(folders)
+    context = Context(
+        sources=sources,
+        notes=notes,
+        facts=facts,
+        insides=_insides(folders),
+        claims=_claims(results),
+        commands=_commands(folders, results.rows),
+    )
+    return Evidence(results.rows, results.curves, context)
+
+
+def _origins(folders: Sequence[Path]) -> tuple[list[Source], list[str], list[tuple[str, str]]]:
+    sources: list[Source] = []
+    notes: list[str] = []
+    spans: list[tuple[float | None, float | None]] = []
+    for folder in folders:
+        with Store.open(folder, read_only=True) as store:
+            for sweep in store.sweeps():
+                sources.append(
+                    Source(f"{sweep.name}, planned {_date(sweep.created)}", sweep.source)
+                )
+            notes += [f"{note.kind}: {note.text}" for note in store.notes()]
+            spans.append(store.span())
+    started = [start for start, _ in spans if start is not None]
+    finished = [end for _, end in spans if end is not None]
+    facts = [("folder" if len(folders) == 1 else "folders", ", ".join(map(str, folders)))]
+    if started and finished:
+        facts.append(("trained", f"{_date(min(started))} to {_date(max(finished))}"))
+    return sources, notes, facts
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _claims(results: Results) -> list[Claim]:
+    from recollect.reports.paper.claims import check
+
+    return [
+        Claim(
+            found.claim.name,
+            found.claim.statement,
+            found.verdict,
+            found.numbers,
+            found.figure,
+            found.remark,
+            found.reduced,
+        )
+        for found in check(results.rows, results.curves)
+    ]
+
+
+def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:
+    """The lines that make each section's pictures as files; where the study has no figure for it,
+    the numbers.
+    """
+    from recollect.reports.paper.figures.catalogue import QUESTIONS
+
+    where = shlex.join(map(str, folders))
+    ended = [row for row in rows if row.status in ("done", "diverged")]
+    numbers = _exports(folders, "--format csv", "csv")
+    commands = {"claims": [f"recollect claims {where}"], "runs": numbers}
+    for section, names in FIGURES_OF.items():
+        fitting = [name for name in names if any(QUESTIONS[name].fits(row) for row in ended)]
+        drawn = [f"recollect figure {name} {where} -o {name}.pdf" for name in fitting]
+        commands[section] = drawn or (
+            _exports(folders, "--format json --curves", "json") if section == "curves" else numbers
+        )
+    return commands
+
+
+def _exports(folders: Sequence[Path], options: str, suffix: str) -> list[str]:
+    names = (
+        ["runs"]
+        if len(folders) == 1
+        else [f"runs{place}" for place, _ in enumerate(folders, start=1)]
+    )
+    named = zip(folders, names, strict=True)
+    return [
+        f"recollect export {shlex.quote(str(folder))} {options} -o {name}.{suffix}"
+        for folder, name in named
+    ]
+
+
+# ---- pictures of the insides of models ----
+
+
+def _insides(folders: Sequence[Path]) -> list[Inside]:
+    found: list[Inside] = []
+    left = MAX_PICTURE_BYTES
+    for folder in folders:
+        for path in sorted((folder / FOLDER).glob("*.json")):
+            record = _record(path)
+            pictures = list(_pictures(folder, record.get("pictures"), left))
+            if pictures:
+                left -= sum(len(picture.source) for picture in pictures)
+                texts = [str(record.get(key, "")) for key in ("run_id", "name", "command")]
+                found.append(Inside(texts[0] or path.stem, texts[1], texts[2], tuple(pictures)))
+    return found
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes()) if path.stat().st_size <= MAX_RECORD_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _pictures(folder: Path, entries: Any, left: int) -> Iterable[Picture]:
+    """Those that are PNG files inside the folder's own inspect folder, as long as there is room for
+    them.
+    """
+    home = (folder / FOLDER).resolve()
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, dict):
+            continue
+        try:
+            path = (folder / str(entry.get("file", ""))).resolve()
+            data = (
+                path.read_bytes()
+                if path.is_relative_to(home) and path.stat().st_size <= left
+                else b""
+            )
+        except (OSError, ValueError):
+            continue
+        if data.startswith(PNG):
+            source = "data:image/png;base64," + base64.b64encode(data).decode()
+            left -= len(source)
+            yield Picture(str(entry.get("title", "")), str(entry.get("caption", "")), source)

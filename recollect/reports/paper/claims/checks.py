@@ -1,0 +1,146 @@
+"""What a rule is made of: measures that may be known only in part, and checks that may be open.
+
+A measure is an interval. A tuned score is known exactly once the grid was fine enough, and is a
+lower bound before; a window that reaches the end of its grid is a lower bound too; what was not
+trained may be anything. A check compares a measure with a threshold and is true, false, or open
+when the interval lies on both sides. So a rule knows by itself when a single cell settles it (a
+counterexample to "always", a witness of "can") and when more must be trained.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+TOLD = 3  # of a list of texts: more are counted
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number between `low` and `high`, how a reader is told it, and what would make it exact."""
+
+    low: float
+    high: float
+    text: str
+    lacks: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison, or several as one. `holds` is None while it is open, and `lacks` says why."""
+
+    holds: bool | None
+    text: str
+    lacks: str = ""
+    count: str = ""  # of the checks it is made of, how many fail or hold
+    margin: float = math.inf  # how clearly it holds (positive) or fails (negative)
+    parts: "tuple[Check, ...]" = ()
+
+    @property
+    def told(self) -> str:
+        return f"{self.text} ({self.count})" if self.count else self.text
+
+    @property
+    def leaves(self) -> "tuple[Check, ...]":
+        """The single comparisons it is made of."""
+        return tuple(leaf for part in self.parts for leaf in part.leaves) if self.parts else (self,)
+
+
+def at_least(measure: Measure, threshold: float) -> Check:
+    if measure.low >= threshold:
+        return Check(True, measure.text, margin=measure.low - threshold)
+    if measure.high < threshold:
+        return Check(False, measure.text, margin=measure.high - threshold)
+    return Check(None, measure.text, measure.lacks)
+
+
+def at_most(measure: Measure, threshold: float) -> Check:
+    if measure.high <= threshold:
+        return Check(True, measure.text, margin=threshold - measure.high)
+    if measure.low > threshold:
+        return Check(False, measure.text, margin=threshold - measure.low)
+    return Check(None, measure.text, measure.lacks)
+
+
+def below(measure: Measure, threshold: float) -> Check:
+    """As at_most, but the threshold itself is too much."""
+    return opposite(at_least(measure, threshold))
+
+
+def opposite(check: Check) -> Check:
+    return (
+        check
+        if check.holds is None
+        else replace(check, holds=not check.holds, margin=-check.margin)
+    )
+
+
+def difference(more: Measure, less: Measure) -> Measure:
+    """`more` - `less`."""
+    lacks = [measure.lacks for measure in (more, less)]
+    return Measure(
+        more.low - less.high, more.high - less.low, f"{more.text}, {less.text}", join(lacks)
+    )
+
+
+def spread(measures: Sequence[Measure], text: str) -> Measure:
+    """The largest of the measures less the smallest."""
+    low = max(measure.low for measure in measures) - min(measure.high for measure in measures)
+    high = max(measure.high for measure in measures) - min(measure.low for measure in measures)
+    return Measure(max(low, 0.0), high, text, join(measure.lacks for measure in measures))
+
+
+def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
+    """All must hold; one that fails settles it.
+
+    Told: what fails, else the tightest. `lacks` is for no checks at all.
+    """
+    parts = tuple(checks)
+    failed = sorted((part for part in parts if part.holds is False), key=_margin)
+    if failed:
+        count = f"{len(failed)} of {len(parts)} comparisons fail" if len(parts) > 1 else ""
+        return Check(
+            False, text or join(part.text for part in failed), "", count, failed[0].margin, parts
+        )
+    if not parts or any(part.holds is None for part in parts):
+        return _open(parts, text, lacks)
+    tightest = min(parts, key=_margin)
+    count = f"the tightest of {len(parts)} comparisons" if len(parts) > 1 and not text else ""
+    return Check(True, text or tightest.text, "", count, tightest.margin, parts)
+
+
+def some(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
+    """One must hold, and settles it.
+
+    Told: the clearest that holds, else the one that comes nearest.
+    """
+    parts = tuple(checks)
+    clearest = max((part for part in parts if part.holds), key=_margin, default=None)
+    if clearest:
+        return Check(True, text or clearest.text, "", "", clearest.margin, parts)
+    if not parts or any(part.holds is None for part in parts):
+        return _open(parts, text, lacks)
+    nearest = max(parts, key=_margin)
+    count = f"the nearest of {len(parts)} comparisons" if len(parts) > 1 and not text else ""
+    return Check(False, text or nearest.text, "", count, nearest.margin, parts)
+
+
+def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
+    """What is known so far, and what is missing."""
+    lacking = join(part.lacks for part in parts if part.holds is None) if parts else lacks
+    return Check(
+        None,
+        text or join(part.text for part in parts if part.holds is not None),
+        lacking,
+        parts=parts,
+    )
+
+
+def join(texts: Iterable[str], limit: int = TOLD) -> str:
+    """Different texts as one, the first few of them and the number of the others."""
+    told = list(dict.fromkeys(text for text in texts if text))
+    more = f" and {len(told) - limit} more" if len(told) > limit else ""
+    return "; ".join(told[:limit]) + more
+
+
+def _margin(check: Check) -> float:
+    return check.margin

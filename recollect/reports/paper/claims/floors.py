@@ -1,0 +1,34 @@
+"""What a model scores that binds nothing: it knows which values stand in the row and at which
+position it is asked.
+"""
+
+from recollect.reports.paper.claims.groups import Subject
+from recollect.reports.paper.claims.thresholds import ONE_PAIR_MOST, TWO_PERCENT
+from recollect.tasks.options import MqarSpec
+from recollect.tasks.options.placement import position_only_accuracy
+
+
+def floor(subject: Subject) -> float:
+    """The best accuracy from position alone, worked out for this very task; chance where it is no
+    mqar.
+    """
+    task = {
+        key.removeprefix("task."): value
+        for key, value in subject.flat.items()
+        if key.startswith("task.")
+    }
+    return (
+        position_only_accuracy(MqarSpec.model_validate(task))
+        if task["name"] == "mqar"
+        else subject.cell.chance
+    )
+
+
+def one_pair_most(subject: Subject) -> float:
+    """The most that "about one pair" may be."""
+    return ONE_PAIR_MOST * floor(subject)
+
+
+def failure(subject: Subject) -> float:
+    """The most a row of the ablation tables may score that is printed with 2 %."""
+    return max(TWO_PERCENT, one_pair_most(subject))

@@ -1,0 +1,146 @@
+"""Who plays which part in a claim: "Mamba", "attention with two layers", "Mamba without its
+convolution".
+
+A role is a mixer with the options that make it that role. Whatever else differs from the mixer's
+defaults is a *variant* of it (Zoology's initialisation, another block): variants are never mixed
+within a group.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from recollect.mixers.registry import MIXERS
+from recollect.spec.model import ModelSpec
+
+# What the study leaves open: a variant in these alone may still be what it trained. Anything else
+# would be another model.
+OPEN_OPTIONS = {
+    "model.block", "model.norm", "model.positions", "model.dropout",
+    "model.mixer.init", "model.mixer.filter", "model.mixer.ratio_layers", "model.mixer.heads", "model.mixer.precision",
+    "model.mixer.conv_kernel", "model.mixer.conv_place", "model.mixer.conv_padding", "model.mixer.rope_share",
+}  # fmt: skip
+SHAPE = ("model.mixer.name", "model.width", "model.depth")
+
+
+@dataclass(frozen=True, eq=False)
+class Role:
+    """A mixer and what its options must be: values, or functions that say whether a value will do."""
+
+    name: str
+    mixer: str
+    depth: int | Callable[[int], bool] | None = None  # None: any
+    options: Mapping[str, Any] = field(default_factory=dict)
+    any_of: tuple[str, ...] = ()  # options that make no variant
+
+    def fits(self, flat: Mapping[str, Any]) -> bool:
+        if flat.get("model.mixer.name") != self.mixer or not _meets(
+            flat.get("model.depth", 0), self.depth
+        ):
+            return False
+        usual = usual_options(self.mixer)
+        return all(
+            _meets(flat.get(key, usual.get(key)), wanted) for key, wanted in self.options.items()
+        )
+
+    def variant(self, flat: Mapping[str, Any]) -> dict[str, Any]:
+        """The model's settings that are not this mixer's defaults and not what makes it this role."""
+        usual = usual_options(self.mixer)
+        told = {key for key, wanted in self.options.items() if not callable(wanted)} | set(
+            self.any_of
+        )
+        return {
+            key: value
+            for key, value in flat.items()
+            if key.startswith("model.")
+            and key not in told
+            and key not in SHAPE
+            and value != usual.get(key)
+        }
+
+
+@cache
+def usual_options(mixer: str) -> dict[str, Any]:
+    """The flat model settings of this mixer when nothing is said about it."""
+    kind = MIXERS[mixer]
+    own = {
+        f"model.mixer.{name}": option.default
+        for name, option in kind.model_fields.items()
+        if name != "name"
+    }
+    around = {"model.block": kind.block, "model.norm": kind.norm, "model.positions": kind.positions}
+    plain = {
+        f"model.{name}": ModelSpec.model_fields[name].default for name in ("mlp_ratio", "dropout")
+    }
+    return own | around | plain
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    if wanted is None:
+        return True
+    return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
+
+
+def _present(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _deep(depth: int) -> bool:
+    return depth > 2
+
+
+NO_POSITIONS = {"model.positions": "none"}
+WHOLE = {
+    "model.mixer.kernel": _present,
+    "model.mixer.gate": True,
+}  # with its convolution and its gate
+PLAIN_ATTENTION = {"model.mixer.conv": "none"}
+
+
+def attention(depth: int | Callable[[int], bool] | None, name: str = "attention") -> Role:
+    return Role(name, "attention", depth, PLAIN_ATTENTION)
+
+
+def recurrent(mixer: str, depth: int | Callable[[int], bool] | None, name: str = "") -> Role:
+    """A model of the study without positions, complete with what belongs to it."""
+    return Role(
+        name or mixer, mixer, depth, NO_POSITIONS | (WHOLE if mixer in ("mamba", "mamba2") else {})
+    )
+
+
+def convolved_attention(on: str, padding: str | None = None) -> Role:
+    """1-layer attention with a convolution; with any padding unless one is given."""
+    options = {"model.mixer.conv": on} | ({"model.mixer.conv_padding": padding} if padding else {})
+    return Role(
+        f"attention + conv on {on.upper()}" + (f" ({padding})" if padding else ""),
+        "attention",
+        1,
+        options,
+    )
+
+
+ATTENTION_1, ATTENTION_2 = attention(1, "1-layer attention"), attention(2, "2-layer attention")
+MAMBA_1, MAMBA_2 = recurrent("mamba", 1, "1-layer mamba"), recurrent("mamba", 2, "2-layer mamba")
+HYENA_1, HYENA_2 = recurrent("hyena", 1, "1-layer hyena"), recurrent("hyena", 2, "2-layer hyena")
+H3_1, H3_2 = recurrent("h3", 1, "1-layer h3"), recurrent("h3", 2, "2-layer h3")
+RWKV_1, RWKV_2 = recurrent("rwkv4", 1, "1-layer rwkv4"), recurrent("rwkv4", 2, "2-layer rwkv4")
+RECURRENT_1, RECURRENT_2 = (HYENA_1, MAMBA_1, H3_1, RWKV_1), (HYENA_2, MAMBA_2, H3_2, RWKV_2)
+DEEP_ATTENTION, DEEP_MAMBA = (
+    attention(_deep, "deep attention"),
+    recurrent("mamba", _deep, "deep mamba"),
+)
+MAMBA2_1, DELTA_NET_1 = (
+    recurrent("mamba2", 1, "1-layer mamba2"),
+    recurrent("delta_net", 1, "1-layer delta_net"),
+)
+UNCONVOLVED = {"model.mixer.kernel": 0, "model.mixer.gate": True}
+MAMBA_1_NO_CONV = Role("1-layer mamba without conv", "mamba", 1, NO_POSITIONS | UNCONVOLVED)
+MAMBA_2_NO_CONV = Role("2-layer mamba without conv", "mamba", 2, NO_POSITIONS | UNCONVOLVED)
+MAMBA_1_NO_GATE = Role(
+    "1-layer mamba without gate",
+    "mamba",
+    1,
+    NO_POSITIONS | {"model.mixer.kernel": _present, "model.mixer.gate": False},
+)
+S6_MLP_1 = Role("1-layer S6 + MLP", "s6", 1, NO_POSITIONS | {"model.mixer.kernel": _present})

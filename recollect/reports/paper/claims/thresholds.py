@@ -1,0 +1,96 @@
+"""Every number that a rule compares with, each with its name and the reason why it is this number."""
+
+from recollect.analysis import TAU
+
+
+class Threshold(float):
+    """A number with a name and a reason; otherwise a float."""
+
+    name: str
+    why: str
+
+    def __new__(cls, value: float, name: str, why: str) -> "Threshold":
+        made = super().__new__(cls, value)
+        made.name, made.why = name, why
+        return made
+
+    def __repr__(self) -> str:
+        return f"{self:g}"
+
+
+# ---- what a row of the study needs before a claim about it is decided ----
+LEAST_SEEDS = Threshold(
+    3, "least seeds", "the study's first version had three, its last five; two show no spread"
+)
+LEAST_RATES = Threshold(8, "least rates", "twice Zoology's four: what the study calls a finer grid")
+LEAST_SPAN = Threshold(2, "least span, decades", "Zoology's grid spans two, 1e-4 to 1e-2")
+FINEST_STEP = Threshold(
+    0.55,
+    "widest step, decades",
+    "1, 3, 10, 30, ...: an edge is then known to about a quarter of a decade",
+)
+
+LEAST_LOOKS = Threshold(
+    20, "least evaluations", "the default number; a sudden change needs points before and after it"
+)
+
+# ---- scores ----
+SOLVED = Threshold(0.95, "solved", "the study's own definition, in an earlier version of it (C26)")
+PERFECT = Threshold(0.99, "perfect", "curves that coincide at the top; Zoology stops a run there")
+FAILS = Threshold(0.5, "fails", "half of the pairs")
+MISSED = Threshold(0.5, "missed", "a search that ends below it would be called a failure")
+GAP = Threshold(0.1, "gap", "a gap one sees in a figure")
+GAIN = Threshold(0.1, "gain", "a gain one sees in a figure")
+FLAT = Threshold(0.05, "flat", "no effect that one would tell from seed noise")
+DIP = Threshold(0.02, "dip", "seed noise between neighbouring widths")
+NO_FURTHER = Threshold(0.02, "no further gain", "seed noise near the top")
+STAR_SLACK = Threshold(0.05, "slack below a star", "0.02 of digitising, and seed noise")
+SEED_NOISE = Threshold(
+    0.05, "seed noise", "by how much a held-out seed may contradict a paired comparison"
+)
+BETTER = Threshold(0.01, "better on average", "below a hundredth two curves coincide in a figure")
+NEAR_FLOOR = Threshold(
+    0.1, "near the floor", "above what position alone gives; the study says near zero"
+)
+ONE_PAIR_LEAST = Threshold(
+    0.9,
+    "one pair, least",
+    "times 1 / pairs; further below is more than the sampling error of 3,000 test rows",
+)
+ONE_PAIR_MOST = Threshold(
+    1.3,
+    "one pair, most",
+    "times the best position-only accuracy: room for seeds and for the best of many rates",
+)
+TWO_PERCENT = Threshold(
+    0.1, "fails in an ablation", "the study prints 2 %; or the one-pair bound where that is higher"
+)
+POSITIONS_ALIKE = Threshold(0.1, "positions alike", "the study's own errors there are .01 to .16")
+COPY_FAILS = Threshold(0.05, "copying fails", "the study prints 0 %")
+COPY_HALF = Threshold(0.5, "copying in part", "the study prints 16 %")
+BETWEEN = Threshold(
+    0.1, "in between", "share of cells whose verdict would turn if .95 were .9 or .99"
+)
+LEAST_CELLS = Threshold(10, "least cells", "a share of fewer says little")
+
+# ---- windows, in decades of learning rate ----
+WINDOW = Threshold(
+    TAU,
+    "window",
+    "the score from which a rate belongs to the window, as everywhere in this package",
+)
+WIDE = Threshold(
+    1.5,
+    "wide",
+    "Zoology's rates are 2/3 apart: a window this wide holds two of them wherever it lies",
+)
+NARROWER = Threshold(
+    1.0, "narrower", "one step and a half of Zoology's grid, and far more than the error of an edge"
+)
+COPY_NARROWER = Threshold(
+    0.5,
+    "narrower in copying",
+    "one step of a grid such as 1e-4, 3e-4, 1e-3; there is one size only",
+)
+SAME_WINDOW = Threshold(0.5, "same window", "one step of a grid such as 1e-4, 3e-4, 1e-3")
+ORDER_SLACK = Threshold(0.1, "slack in an order", "a tenth of a decade is within an edge's error")

@@ -1,0 +1,102 @@
+"""The study's experiments by name: `paper:fig1` at its full scale, `paper:fig1:small` for a laptop.
+
+Each is a plain specification in presets/, and where the study is silent a comment at the line says
+what was chosen. To change one beyond `--set`, copy it (`recollect presets fig1 > mine.toml`).
+"""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from recollect.errors import SpecError
+from recollect.spec.base import shorten
+from recollect.spec.sweep import Sweep, parse_sweep, read_sweep
+
+Scale = Literal["full", "small"]
+SCALES: tuple[Scale, ...] = ("full", "small")
+DIAGRAMS = ("fig8", "fig9", "fig10")
+NAMES = (
+    *("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig11", "fig12", "fig13"),
+    *("table1", "table2", "table3", "table4"),
+)
+PREFIX = "paper:"
+_FOLDER = Path(__file__).with_name("presets")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One line of a list: what it is about, and how many runs it has."""
+
+    name: str
+    about: str
+    runs: dict[Scale, int]
+
+
+def read_preset(name: str, scale: Scale = "full", overrides: Iterable[str] = ()) -> Sweep:
+    """The sweep behind a figure or table, with `a.b=1` overrides."""
+    return parse_sweep(preset_text(name, scale), overrides, origin=f"{PREFIX}{name}")
+
+
+def preset_text(name: str, scale: Scale = "full") -> str:
+    """Its specification, with the comments."""
+    if name in DIAGRAMS:
+        raise SpecError(
+            f"{PREFIX}{name} is a diagram, there is nothing to train; `recollect "
+            "presets` lists what there is"
+        )
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
+        remedy = f"did you mean {PREFIX}{near[0]}?" if near else "`recollect presets` lists them"
+        raise SpecError(f"{shorten(PREFIX + name)} is no experiment of the study; {remedy}")
+    if scale not in SCALES:
+        raise SpecError(
+            f"scale = {shorten(scale)}: must be full or small, as in {PREFIX}{name} "
+            f"and {PREFIX}{name}:small"
+        )
+    return (_FOLDER / f"{name}{'.small' if scale == 'small' else ''}.toml").read_text(
+        encoding="utf-8"
+    )
+
+
+def split_name(text: str) -> tuple[str, Scale]:
+    """`fig1` or `fig1:small`, with or without `paper:` in front, as a name and a scale."""
+    name, colon, scale = text.removeprefix(PREFIX).partition(":")
+    if colon and scale != "small":
+        raise SpecError(
+            f"{shorten(text)}: the only other scale is small; write {PREFIX}{name} "
+            f"or {PREFIX}{name}:small"
+        )
+    return name, "small" if colon else "full"
+
+
+def open_sweep(spec: str, overrides: Iterable[str] = ()) -> Sweep:
+    """What `recollect run SPEC` means: one of the study's experiments, or a TOML file."""
+    if spec.startswith(PREFIX):
+        return read_preset(*split_name(spec), overrides)
+    return read_sweep(Path(spec), overrides)
+
+
+def list_presets() -> list[Preset]:
+    """All of them, by what their first two lines say (a test counts the runs: here it would take
+    many seconds).
+    """
+    return [
+        Preset(name, _about(name), {scale: _runs(name, scale) for scale in SCALES})
+        for name in NAMES
+    ]
+
+
+def _about(name: str) -> str:
+    return preset_text(name).splitlines()[0].partition(": ")[2]
+
+
+def _runs(name: str, scale: Scale) -> int:
+    return int(
+        preset_text(name, scale)
+        .splitlines()[1]
+        .rpartition(" = ")[2]
+        .removesuffix(" runs")
+        .replace(",", "")
+    )

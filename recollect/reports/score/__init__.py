@@ -1,0 +1,15 @@
+"""A learnability card for a mixer: the same small sweep for every mixer, measured and set beside
+the stored baselines.
+"""
+
+from recollect.reports.score.asked import Asked as Asked
+from recollect.reports.score.baselines import read_baselines as read_baselines
+from recollect.reports.score.baselines import save_baselines as save_baselines
+from recollect.reports.score.baselines import stored as stored
+from recollect.reports.score.card import CARDS as CARDS
+from recollect.reports.score.card import card_sweep as card_sweep
+from recollect.reports.score.card import read_entry as read_entry
+from recollect.reports.score.measure import Score as Score
+from recollect.reports.score.measure import measure as measure
+from recollect.reports.score.recipe import refuse_other_recipe as refuse_other_recipe
+from recollect.reports.score.table import score_tables as score_tables

@@ -1,0 +1,158 @@
+"""Scores of known mixers, kept as rows in stored/CARD.json: a part of the package, and
+results/score is a link to it.
+
+A file holds every run of the card with its curve. Settings and results that are the same in all
+runs stand there once.
+"""
+
+import datetime
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import recollect
+from recollect.analysis import find_missing, group_cells, missing_text
+from recollect.analysis.settings import canonical, flatten
+from recollect.errors import SpecError
+from recollect.rows import FINISHED, Evaluation, RunRow
+from recollect.store.durable import write_atomically
+
+FORMAT = 1
+_STORED = Path(__file__).with_name("stored")
+_POINT = ("step", "train_loss", "test_loss", "accuracy", "exact")
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The rows and curves of each mixer by its label, and where they were made."""
+
+    origin: str
+    about: dict[str, Any]
+    rows: dict[str, list[RunRow]]
+    curves: dict[str, list[Evaluation]]
+
+    @property
+    def provenance(self) -> str:
+        """One line for below a table."""
+        return ", ".join(f"{key} {value}" for key, value in self.about.items())
+
+
+def stored(card: str) -> Baselines | None:
+    """The baselines that came with this package, or None where there are none for this card."""
+    path = _STORED / f"{card}.json"
+    return read_baselines(path) if path.is_file() else None
+
+
+def save_baselines(
+    path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Mapping[str, Sequence[Evaluation]]
+) -> None:
+    """Write the rows of finished cards, by label; refuses what is not finished, which would compare
+    unlike searches.
+    """
+    everything = [row for own in rows.values() for row in own]
+    if not everything:
+        raise SpecError(f"--save {path}: nothing was scored; name at least one mixer")
+    if any(row.status not in FINISHED for row in everything):
+        raise SpecError(
+            f"--save {path}: "
+            f"{missing_text(find_missing(group_cells(everything)))}\nfinish the card first"
+        )
+    records = [
+        {"label": label, **_record(row, curves)} for label, own in rows.items() for row in own
+    ]
+    first = {key: canonical(value) for key, value in records[0].items()}
+    shared = {
+        key: records[0][key]
+        for key in first
+        if all(canonical(record.get(key)) == first[key] for record in records)
+    }
+    runs = [
+        {key: value for key, value in record.items() if key not in shared} for record in records
+    ]
+    about = {
+        "recollect": recollect.__version__,
+        "made": datetime.date.today().isoformat(),
+        "on": _machine(),
+    }
+    lines = ",\n".join(json.dumps(run, allow_nan=False) for run in runs)
+    head = json.dumps({"format": FORMAT, "about": about, "shared": shared}, allow_nan=False)[:-1]
+    write_atomically(path, f'{head}, "runs": [\n{lines}\n]}}\n'.encode())
+
+
+def read_baselines(path: Path) -> Baselines:
+    """The baselines in a file that `save_baselines` wrote."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        if table["format"] != FORMAT:
+            raise SpecError(
+                f"{path}: format {table['format']}, made by another version of "
+                f"recollect; this one reads {FORMAT}"
+            )
+        rows: dict[str, list[RunRow]] = {}
+        curves = {}
+        for run in table["runs"]:
+            record = {**table["shared"], **run}
+            row = _row(record)
+            rows.setdefault(record["label"], []).append(row)
+            curves[row.run_id] = [_evaluation(*point) for point in record["curve"]]
+        return Baselines(str(path), dict(table["about"]), rows, curves)
+    except OSError as error:
+        raise SpecError(
+            f"{path}: cannot be read ({error.strerror}); give a file made by "
+            "`recollect score --save`"
+        ) from None
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {error}"[:120]
+        raise SpecError(
+            f"{path}: no stored baselines ({problem}); make them with `recollect score --save`"
+        ) from None
+
+
+def _record(row: RunRow, curves: Mapping[str, Sequence[Evaluation]]) -> dict[str, Any]:
+    """A flat table of JSON values; results with six digits, and a loss that is no number as null."""
+    settings = {f"spec.{key}": value for key, value in flatten(row.spec).items()}
+    results = {key: value for key, value in asdict(row).items() if key != "spec"}
+    points = [[getattr(point, name) for name in _POINT] for point in curves.get(row.run_id, ())]
+    return settings | {key: _rounded(value) for key, value in {**results, "curve": points}.items()}
+
+
+def _row(record: Mapping[str, Any]) -> RunRow:
+    spec: dict[str, Any] = {}
+    for key, value in record.items():
+        if key.startswith("spec."):
+            *parents, last = key.split(".")[1:]
+            table = spec
+            for parent in parents:
+                table = table.setdefault(parent, {})
+            table[last] = value
+    names = {field.name for field in fields(RunRow)} - {"spec"}
+    return RunRow(spec=spec, **{name: record[name] for name in names if name in record})
+
+
+def _evaluation(step: int, *numbers: float | None) -> Evaluation:
+    train_loss, test_loss, accuracy, exact = (
+        math.nan if number is None else number for number in numbers
+    )
+    return Evaluation(step, train_loss, test_loss, accuracy, exact)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(entry) for entry in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+def _machine() -> str:
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text().splitlines() if cpus.exists() else []
+    name = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )
+    return name or platform.machine()

@@ -1,0 +1,121 @@
+"""The card's sweep for one mixer: a plain specification (cpu.toml, gpu.toml) with the mixer put in."""
+
+import contextlib
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recollect.analysis.settings import flatten, value_text
+from recollect.errors import SpecError
+from recollect.spec.base import shorten, suggest
+from recollect.spec.sweep import Sweep, parse_sweep
+
+CARDS = ("cpu", "gpu")
+SURROUNDINGS = (
+    "block",
+    "norm",
+    "positions",
+)  # of the model, not of the mixer, but a mixer is scored together with them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A mixer as it was asked for."""
+
+    label: str
+    overrides: tuple[str, ...]  # what puts it into a specification
+
+
+def read_entry(text: str) -> Entry:
+    """`mamba`, `{name = "mamba", state = 32}`, `{name = "attention", positions = "rope"}` or a list
+    of such by layer.
+    """
+    if not text.strip() or not text.isprintable():
+        raise SpecError(
+            f"mixer {shorten(text)}: must be a name, or a table "
+            "such as "
+            f'{{name = "mamba", state = 32}}'
+        )
+    if text.lstrip()[0] not in "{[":
+        return Entry(text.strip(), (f"model.mixer={_inline(text.strip())}",))
+    try:
+        mixer = tomllib.loads(f"mixer = {text}")["mixer"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        raise SpecError(
+            f'mixer {shorten(text)}: not TOML; write it as {{name = "mamba", state = 32}}'
+        ) from None
+    around = (
+        {key: mixer[key] for key in SURROUNDINGS if key in mixer} if isinstance(mixer, dict) else {}
+    )
+    options = (
+        {key: entry for key, entry in mixer.items() if key not in around}
+        if isinstance(mixer, dict)
+        else mixer
+    )
+    overrides = [
+        f"model.mixer={_inline(options)}",
+        *(f"model.{key}={_inline(entry)}" for key, entry in around.items()),
+    ]
+    return Entry(value_text(mixer), tuple(overrides))
+
+
+def card_sweep(card: str, entry: Entry, overrides: Sequence[str] = ()) -> Sweep:
+    """The runs that score a mixer; `a.b=1` overrides change the recipe, so that no stored baseline
+    fits any more.
+
+    Cells that the mixer cannot be built at (a stack of two kinds has no depth 1) are left out,
+    unless that is all of them.
+    """
+    if card not in CARDS:
+        raise SpecError(f"--card {shorten(card)}: {suggest(card, CARDS)}")
+    text = Path(__file__).with_name(f"{card}.toml").read_text(encoding="utf-8")
+
+    def read(*only: str) -> Sweep:
+        return parse_sweep(text, [*only, *entry.overrides, *overrides], origin=f"score:{card}")
+
+    try:
+        return read()
+    except SpecError:
+        possible = []
+        for cell in _cells(text):
+            with contextlib.suppress(SpecError):
+                possible.append(read(f"sweep.zip=[{_inline(cell)}]"))
+        if not possible:
+            raise
+        return join_sweeps(possible)
+
+
+def _cells(text: str) -> list[dict[str, list[Any]]]:
+    """The card's cells, each as axes of one value: {"model.depth": [1], ...}."""
+    (zipped,) = tomllib.loads(text)["sweep"]["zip"]
+    columns = flatten(zipped)
+    return [
+        {key: [entry] for key, entry in zip(columns, row, strict=True)}
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def join_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
+    """Several mixers' cards as one sweep, to be trained in one go."""
+    runs = {run.run_id: run for sweep in sweeps for run in sweep.runs}
+    return Sweep(
+        sweeps[0].name,
+        "\n\n".join(dict.fromkeys(sweep.source for sweep in sweeps)),
+        tuple(runs.values()),
+    )
+
+
+def _inline(value: Any) -> str:
+    """A value as TOML on one line; JSON writes texts, numbers and truth values the same way."""
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key)} = {_inline(entry)}" for key, entry in value.items())
+            + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)

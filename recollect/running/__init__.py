@@ -1,0 +1,1 @@
+"""From a planned sweep to finished runs: engine, workers, packs, processes."""

@@ -1,0 +1,1 @@
+"""Before and around the training: memory, speed, forecast, priorities, benchmark."""

@@ -1,0 +1,271 @@
+"""How fast this machine trains: run-steps per second of each mixer at given shapes, beside the
+limit measured on the device.
+
+A run-step is one optimiser step of one run. The limit is the larger of two times: the multiply-adds
+of a step at the rate of a large matrix product, and the bytes that must move at the rate of a copy.
+The bytes counted are those a step cannot do without: everything that is kept for the backward pass,
+weights, moments and gradients, once written and once read.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from recollect.errors import SpecError
+from recollect.running.planning import planner
+from recollect.running.rehearsal import rehearse
+from recollect.spec.run import RunSpec
+from recollect.spec.train import Precision
+from recollect.store import checkpoint
+from recollect.tasks.build import build_task
+from recollect.training.population import Population
+
+TIMED_S = 0.6  # at least so long is timed, by so many steps
+TIMED_STEPS = 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a run is trained on: two layers of mixer and MLP on multi-query recall, vocabulary
+    8,192.
+    """
+
+    name: str
+    width: int
+    length: int
+    pairs: int
+    batch: int
+
+    def run(self, mixer: Any, precision: str = "bf16") -> RunSpec:
+        task = {
+            "name": "mqar",
+            "length": self.length,
+            "pairs": self.pairs,
+            "train_rows": 4 * self.batch,
+            "test_rows": 64,
+        }
+        model = {"mixer": mixer, "width": self.width, "depth": 2, "block": "mixer+mlp"}
+        train = {"batch": self.batch, "steps": 1_000, "precision": precision}
+        return RunSpec.parse({"task": task, "model": model, "train": train})
+
+
+SHAPES = {
+    "S1": Shape("S1", width=64, length=64, pairs=4, batch=512),
+    "S2": Shape("S2", width=128, length=256, pairs=16, batch=256),
+    "S3": Shape("S3", width=512, length=256, pairs=16, batch=256),
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One mixer at one shape."""
+
+    mixer: str
+    shape: str
+    population: int
+    precision: str
+    run_steps_per_s: float
+    first_step_s: float
+    memory_per_member: int  # bytes at the peak, of a GPU; 0 on a CPU
+    counted_memory: int  # bytes that the planner counts for a member
+    limit_run_steps_per_s: float
+    problem: str = ""  # why there is no number
+
+    @property
+    def share(self) -> float:
+        return (
+            self.run_steps_per_s / self.limit_run_steps_per_s if self.limit_run_steps_per_s else 0.0
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """A benchmark with all that its numbers depend on."""
+
+    device: str
+    copy_bytes_per_s: float
+    multiply_adds_per_s: float
+    versions: dict[str, str]
+    date: str
+    speeds: list[Speed] = field(default_factory=list)
+
+    def to_table(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> "Report":
+        try:
+            return cls(**{**table, "speeds": [Speed(**row) for row in table["speeds"]]})
+        except (TypeError, KeyError) as error:
+            raise SpecError(
+                f"not a stored benchmark: {error}; make one with `recollect bench --json`"
+            ) from None
+
+
+def shape_of(text: str) -> Shape:
+    """S1, S2, S3, or WIDTHxLENGTHxPAIRSxBATCH."""
+    if text in SHAPES:
+        return SHAPES[text]
+    parts = text.split("x")
+    if len(parts) != 4 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise SpecError(
+            f"--shape {text}: must be one of {', '.join(SHAPES)} or "
+            "WIDTHxLENGTHxPAIRSxBATCH, e.g. 64x64x4x512"
+        )
+    return Shape(text, *(int(part) for part in parts))
+
+
+def examine(device: torch.device, precision: Precision) -> Report:
+    """The device and what it can do at best."""
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
+    versions = checkpoint.versions() | {"triton": _version("triton"), "numpy": _version("numpy")}
+    products = multiply_adds_per_s(device, precision)
+    return Report(
+        name,
+        copy_bytes_per_s(device),
+        products,
+        versions,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def measure(
+    run: RunSpec, shape: str, population: int | None, report: Report, device: torch.device
+) -> Speed:
+    """The speed of so many members together, or of the fastest number of them among powers of two."""
+    cost = planner.cost(run)
+    seconds = max(
+        cost.operations / report.multiply_adds_per_s,
+        2 * cost.memory_bytes / report.copy_bytes_per_s,
+    )
+    precision = "fp32" if device.type == "cpu" else run.train.precision
+    best: Speed | None = None
+    problem = ""
+    planner.use_threads(run, torch.get_num_threads())
+    for size in [population] if population else _sizes(cost.memory_bytes, device):
+        try:
+            per_s, first_s, memory = _timed(run, size, device)
+        except (RuntimeError, MemoryError) as error:
+            problem = str(error).partition("\n")[0]
+            break
+        finally:
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+        found = Speed(
+            run.model.mixer.name,
+            shape,
+            size,
+            precision,
+            per_s,
+            first_s,
+            memory,
+            cost.memory_bytes,
+            1 / seconds,
+        )
+        if best is not None and found.run_steps_per_s < 1.05 * best.run_steps_per_s:
+            return max(best, found, key=lambda speed: speed.run_steps_per_s)
+        best = found
+    return best or Speed(
+        run.model.mixer.name, shape, 0, precision, 0, 0, 0, cost.memory_bytes, 1 / seconds, problem
+    )
+
+
+def _sizes(memory_bytes: int, device: torch.device) -> Iterator[int]:
+    size = 8 if device.type == "cuda" else 1
+    fits = planner.MEMORY_SHARE * planner.free_memory(device) / memory_bytes
+    while size <= max(1, min(fits, 128)):
+        yield size
+        size *= 2
+
+
+def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float, int]:
+    """Run-steps per second, seconds of the first step, bytes per member at the peak."""
+    members = [run.model_copy(update={"seed": seed}) for seed in range(size)]
+    task = build_task(run.task, run.data_seed, run.train.batch, device)
+    task.batch("train", 0)
+    planner.wait(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+    start = time.perf_counter()
+    rehearse(run, task, device)
+    population = Population(members, task, device)
+    population.train_step(task.batch("train", 0))
+    planner.wait(device)
+    first_s = time.perf_counter() - start
+    for _ in range(planner.warm_steps(device)):
+        population.train_step(task.batch("train", population.step))
+    planner.wait(device)
+    start, steps, elapsed = time.perf_counter(), 0, 0.0
+    while not steps or elapsed < TIMED_S:
+        population.step = (
+            0  # the same ones again and again: a fast machine would come to the end of the run
+        )
+        for _ in range(
+            TIMED_STEPS
+        ):  # training does not wait for the device after every step either
+            population.train_step(task.batch("train", population.step))
+        planner.wait(device)
+        steps += TIMED_STEPS
+        elapsed = time.perf_counter() - start
+    memory = (
+        (torch.cuda.max_memory_allocated(device) - before) // size if device.type == "cuda" else 0
+    )
+    return size * steps / elapsed, first_s, memory
+
+
+def copy_bytes_per_s(device: torch.device) -> float:
+    """Bytes read and written per second by a large copy."""
+    size = 2**30 if device.type == "cuda" else 2**27
+    source = torch.zeros(size // 4, device=device)
+    target = torch.empty_like(source)
+    return 2 * size / _median_seconds(lambda: target.copy_(source), device)
+
+
+def multiply_adds_per_s(device: torch.device, precision: Precision) -> float:
+    """Of a large square matrix product."""
+    size = 8192 if device.type == "cuda" else 1024
+    dtype = torch.bfloat16 if precision == "bf16" and device.type == "cuda" else torch.float32
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    return size**3 / _median_seconds(lambda: a @ b, device)
+
+
+def _median_seconds(work: Any, device: torch.device) -> float:
+    times = []
+    for _ in range(8):
+        planner.wait(device)
+        start = time.perf_counter()
+        work()
+        planner.wait(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[2:])
+
+
+def slower(now: Sequence[Speed], before: Sequence[Speed]) -> dict[tuple[str, str], float]:
+    """For each mixer and shape in both: today's speed as a share of the stored one."""
+    stored = {(speed.mixer, speed.shape): speed.run_steps_per_s for speed in before}
+    keys = [(speed.mixer, speed.shape) for speed in now]
+    return {
+        key: speed.run_steps_per_s / stored[key]
+        for key, speed in zip(keys, now, strict=True)
+        if stored.get(key, 0) > 0
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

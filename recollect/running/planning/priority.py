@@ -1,0 +1,186 @@
+"""What to train first when time is short: rows so far in, the next runs out. Looks at nothing but
+the rows.
+
+A sweep is planned as a whole, so that a report can say what is missing; with a budget it is trained
+in stages, and after each the rows are looked at again. The first of these that has something to do
+is next:
+
+  begun    what an earlier call had to leave half way
+  coarse   in every cell (all but rate and seed) a coarse grid of rates, one seed: Zoology's four if they are planned, and
+           others at least COARSE decades from what is there
+  edges    between a rate that solves the task and its neighbour that does not, the rate in the middle, until none is left
+           between; beyond the last rate tried, if it solves the task, the next
+  search   the other rates of cells that nothing has solved yet, from the best outwards: a coarse grid misses a narrow window
+  seeds    one more seed at the telling rates: those whose verdict (solved, between, chance) is not that of all their neighbours
+  rest     everything else, rates before seeds
+
+So a cell that is solved at every rate, or at chance at every rate, gets nothing more before `rest`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.analysis import (
+    TAU,
+    Cell,
+    Rate,
+    count_statuses,
+    count_text,
+    group_cells,
+    is_sparse_rate,
+)
+from recollect.rows import RunRow
+
+COARSE = 0.6  # decades
+NEAR_CHANCE = 0.1  # above chance and still no sign of recall: positions alone give a little
+Name = Literal["begun", "coarse", "edges", "search", "seeds", "rest"]
+ABOUT: dict[Name, str] = {
+    "begun": "what was begun",
+    "coarse": "a coarse grid of rates with one seed",
+    "edges": "the edges of the windows",
+    "search": "more rates where nothing has solved it",
+    "seeds": "more seeds at the edges of the windows",
+    "rest": "the other rates and seeds",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Runs that should be trained next, the most telling of each cell first."""
+
+    name: Name
+    run_ids: tuple[str, ...]
+
+
+def next_stage(rows: Sequence[RunRow]) -> Stage | None:
+    """The next stage, or None when nothing is todo."""
+    begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
+    if begun:
+        return Stage("begun", begun)
+    cells = [cell for cell in group_cells(rows) if any(row.status == "todo" for row in cell.rows)]
+    for name, choose in _STAGES.items():
+        chosen = tuple(row.run_id for cell in cells for row in choose(cell))
+        if chosen:
+            return Stage(name, chosen)
+    return None
+
+
+def budget_text(rows: Sequence[RunRow], minutes: float, folder: object) -> str:
+    """What a call with a budget leaves behind, and how to go on."""
+    stage = next_stage(rows)
+    counts = count_statuses(rows)
+    begun = sum(row.status == "todo" and row.attempt > 0 for row in rows)
+    ended = counts["done"] + counts["diverged"]
+    left = f"{begun} begun and kept, {counts['todo'] - begun} not begun"
+    if stage is None:
+        return f"all is trained within the budget of {minutes:g} min"
+    return (
+        f"the budget of {minutes:g} min is spent: {ended} of "
+        f"{count_text(len(rows), 'run')} "
+        f"have a result, {left}; "
+        f"next: {ABOUT[stage.name]}\n"
+        f"go on with `recollect resume {folder} --budget "
+        f"{minutes:g}`, or "
+        f"without a limit with `recollect resume {folder}`"
+    )
+
+
+def _coarse(cell: Cell) -> list[RunRow]:
+    rates = coarse_rates([rate.lr for rate in cell.rates])
+    return _first(
+        [rate for rate in cell.rates if rate.lr in rates and not rate.scores], centre=None
+    )
+
+
+def coarse_rates(rates: Sequence[float]) -> list[float]:
+    """Of ascending rates the first to try."""
+    chosen = [rate for rate in rates if is_sparse_rate(rate)]
+    for rate in rates:
+        if all(abs(math.log10(rate / other)) >= COARSE for other in chosen):
+            chosen.append(rate)
+    return sorted(chosen)
+
+
+def _edges(cell: Cell) -> list[RunRow]:
+    chosen: list[Rate] = []
+    gap: list[Rate] = []  # rates without a score since the last one with
+    before: bool | None = None  # whether that solved it; None: there is none, as beyond the last
+    for rate in (*cell.rates, None):
+        if rate is not None and not rate.scores:
+            if _todo(rate):
+                gap.append(rate)
+            continue
+        solved = None if rate is None else rate.mean >= TAU
+        if gap and {before, solved} == {True, False}:
+            chosen.append(gap[len(gap) // 2])
+        elif gap and {before, solved} == {True, None}:
+            chosen.append(gap[0] if before else gap[-1])
+        gap, before = [], solved
+    return _first(chosen, centre=cell.best)
+
+
+def _search(cell: Cell) -> list[RunRow]:
+    if any(rate.mean >= TAU for rate in cell.scored_rates):
+        return []
+    return _first([rate for rate in cell.rates if not rate.scores], centre=cell.best)
+
+
+def _seeds(cell: Cell) -> list[RunRow]:
+    rates = cell.scored_rates
+    kinds = [_kind(rate, cell.chance) for rate in rates]
+    telling = [
+        rate
+        for index, rate in enumerate(rates)
+        if kinds[index] == "between" or len(set(kinds[max(0, index - 1) : index + 2])) > 1
+    ]
+    return _fewest([rate for rate in telling if _todo(rate)], cell)
+
+
+def _rest(cell: Cell) -> list[RunRow]:
+    return _fewest([rate for rate in cell.rates if _todo(rate)], cell)
+
+
+_STAGES: dict[Name, Callable[[Cell], list[RunRow]]] = {
+    "coarse": _coarse,
+    "edges": _edges,
+    "search": _search,
+    "seeds": _seeds,
+    "rest": _rest,
+}
+
+
+def _kind(rate: Rate, chance: float) -> str:
+    return (
+        "solved"
+        if rate.mean >= TAU
+        else "chance"
+        if rate.mean <= chance + NEAR_CHANCE
+        else "between"
+    )
+
+
+def _todo(rate: Rate) -> list[RunRow]:
+    return [row for row in rate.rows if row.status == "todo"]
+
+
+def _fewest(rates: Sequence[Rate], cell: Cell) -> list[RunRow]:
+    """One run more where there are the fewest."""
+    least = min((len(rate.scores) for rate in rates), default=0)
+    return _first([rate for rate in rates if len(rate.scores) == least], centre=cell.best)
+
+
+def _first(rates: Sequence[Rate], centre: Rate | None) -> list[RunRow]:
+    """The first run that is todo of each rate, from the centre outwards (without one, from the
+    middle).
+    """
+    if not rates:
+        return []
+    middle = (
+        math.log10(centre.lr)
+        if centre
+        else (math.log10(rates[0].lr) + math.log10(rates[-1].lr)) / 2
+    )
+    ordered = sorted(rates, key=lambda rate: abs(math.log10(rate.lr) - middle))
+    return [todo[0] for rate in ordered if (todo := _todo(rate))]

@@ -1,0 +1,106 @@
+"""Files that are either the old one or the new one, whatever happens between: written aside,
+synced, renamed, folder synced.
+
+The temporary file carries its writer's identity in its name, so that what a killed process left can
+be swept up safely.
+"""
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.store.failpoint import failpoint
+from recollect.store.ownership import is_dead, this_process
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+}
+_serial = itertools.count()
+
+
+def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Put `data` (bytes, or flat pieces of them) at `path`; a reader or a crash at any moment finds
+    the old or the new.
+    """
+    pieces = [memoryview(piece) for piece in ([data] if isinstance(data, bytes) else data)]
+    temporary = path.with_name(f".{quote(this_process(), safe='')}.{next(_serial)}.tmp")
+    try:
+        _write(temporary, pieces)
+        failpoint("file.synced")
+        temporary.replace(path)
+        failpoint("file.renamed")
+        sync_folder(path.parent)
+        failpoint("file.durable")
+    except OSError as error:
+        raise _refusal(error, path, sum(piece.nbytes for piece in pieces)) from None
+    finally:
+        # A disk too full to write is still able to forget; a rename that happened left nothing to
+        # remove.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def make_folder(folder: Path) -> None:
+    """Make `folder` and what leads to it, if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refusal(error, folder, 0) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power cut; syncing a file does not sync its name."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep_orphans(folder: Path) -> list[Path]:
+    """Remove the temporary files of processes that are certainly dead, and say which."""
+    orphans = [
+        path for path in folder.glob(".*.tmp") if is_dead(unquote(path.name[1:].rsplit(".", 2)[0]))
+    ]
+    for path in orphans:
+        path.unlink(missing_ok=True)
+    return orphans
+
+
+def _write(path: Path, pieces: list[memoryview]) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        failpoint("file.created")
+        for piece in pieces:
+            while piece.nbytes:
+                piece = piece[os.write(handle, piece) :]
+        failpoint("file.written")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refusal(error: OSError, path: Path, size: int) -> RecollectError:
+    if error.errno in _REFUSED:
+        return SpecError(
+            f"{path}: cannot be written ({error.strerror}); choose a folder you may write to"
+        )
+    what = "no room" if error.errno in _FULL else "the disk failed"
+    return ResourceError(
+        f"{path}: {what} for {size:,} bytes ({error.strerror}); "
+        "what was "
+        "finished is safe\nfree space, then `recollect resume`"
+    )

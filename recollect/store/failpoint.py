@@ -1,0 +1,54 @@
+"""Places where a test may kill this process: each durable step passes one, so "what if it dies just
+here" can be asked of all.
+
+Without RECOLLECT_FAILPOINT in the environment a failpoint is one dictionary lookup beside an fsync.
+With "name:n" the n-th passing of `name` ends the process by SIGKILL: no handler runs and no buffer
+is flushed, as when the kernel ends it.
+"""
+
+import os
+import signal
+from collections import Counter
+
+from recollect.errors import SpecError
+
+VARIABLE = "RECOLLECT_FAILPOINT"
+NAMES = (
+    "file.created",  # the temporary file exists and is empty
+    "file.written",  # its bytes are handed to the system, not yet to the disk
+    "file.synced",  # its bytes are on the disk under the temporary name
+    "file.renamed",  # the final name points to it, but the folder is not yet on the disk
+    "file.durable",  # all of it is
+    "checkpoint.pruned",  # an older checkpoint of the same pack is gone
+    "store.opened",  # the database file exists, perhaps without a table
+    "store.written",  # inside a transaction, all its statements made
+    "store.committed",  # the transaction is on the disk, the caller does not know yet
+)
+_KNOWN = frozenset(NAMES)
+_passed: Counter[str] = Counter()
+
+
+def failpoint(name: str) -> None:
+    """Die here if the environment asks for it; `name` must be one of NAMES, so that the tests visit
+    every place.
+    """
+    if name not in _KNOWN:
+        raise SpecError(f"failpoint {name!r}: unknown; add it to NAMES in recollect/failpoint.py")
+    wanted = os.environ.get(VARIABLE)
+    if wanted is None:
+        return
+    target, passing = _parse(wanted)
+    _passed[name] += 1
+    if name == target and _passed[name] == passing:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _parse(wanted: str) -> tuple[str, int]:
+    name, _, count = wanted.partition(":")
+    if name not in _KNOWN or not count.isdecimal() or int(count) < 1:
+        raise SpecError(
+            f"{VARIABLE} = {wanted!r}: must be NAME:N with N >= 1 and NAME "
+            "one of "
+            f"{', '.join(NAMES)}"
+        )
+    return name, int(count)

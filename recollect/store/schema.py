@@ -1,0 +1,231 @@
+"""What the results database holds: its tables, the rules the tables enforce themselves, and how a
+row becomes a Python value.
+
+The rules stand in the database, not only in the code above it: a finished run cannot be changed
+even by a program with a bug. Measured numbers are of type ANY: SQLite would turn NaN into NULL and
+-0.0 into 0.0 in a REAL column, so NaN is the text 'nan'.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from recollect.errors import StoreError
+from recollect.rows import Evaluation, RunRow, StopReason
+
+APPLICATION_ID = 0x5245434F  # "RECO"
+VERSION = 1
+
+SCHEMA = """
+CREATE TABLE runs (
+    run_id        TEXT PRIMARY KEY,
+    spec          TEXT NOT NULL,
+    score_name    TEXT NOT NULL CHECK (score_name IN ('accuracy', 'exact')),
+    chance        ANY NOT NULL,
+    status        TEXT NOT NULL DEFAULT 'todo' CHECK (status IN ('todo', 'running', 'done', 'diverged', 'failed')),
+    attempt       INTEGER NOT NULL DEFAULT 0,
+    owner         TEXT,                          -- who runs it, see ownership.py
+    renewed       ANY,                           -- the lease, on the machine's steady clock
+    lease_until   ANY,
+    pack_size     INTEGER,                       -- how many runs were claimed together with it, itself included
+    pack_limit    INTEGER,                       -- it may not train beside more than this
+    furthest      INTEGER NOT NULL DEFAULT -1,   -- the highest step any attempt has evaluated or saved
+    progressed    INTEGER NOT NULL DEFAULT 0,    -- this attempt went beyond it
+    lost          INTEGER NOT NULL DEFAULT 0,    -- attempts in a row that ended without progress
+    started       REAL,
+    finished      REAL,
+    steps         INTEGER,
+    wall_s        ANY,
+    stopped_early INTEGER NOT NULL DEFAULT 0,    -- before its last step, see STOPS
+    diverged_step INTEGER,
+    failure       TEXT,
+    parameters    INTEGER,
+    state_size    INTEGER,
+    device        TEXT,
+    threads       INTEGER,
+    versions      TEXT NOT NULL DEFAULT '{}',
+    CHECK ((status = 'running') = (owner IS NOT NULL)),
+    CHECK ((status IN ('done', 'diverged', 'failed')) = (finished IS NOT NULL)),
+    CHECK ((status = 'diverged') = (diverged_step IS NOT NULL)),
+    CHECK ((status = 'failed') = (failure IS NOT NULL))
+) STRICT;
+CREATE INDEX runs_by_status ON runs (status);
+
+CREATE TABLE evaluations (
+    run_id     TEXT NOT NULL REFERENCES runs (run_id),
+    step       INTEGER NOT NULL,
+    train_loss ANY NOT NULL,
+    test_loss  ANY NOT NULL,
+    accuracy   ANY NOT NULL,
+    exact      ANY NOT NULL,
+    slices     TEXT NOT NULL,
+    PRIMARY KEY (run_id, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sweeps (
+    sweep_id INTEGER PRIMARY KEY,
+    name     TEXT NOT NULL,
+    source   TEXT NOT NULL,
+    created  REAL NOT NULL,
+    UNIQUE (name, source)
+) STRICT;
+CREATE TABLE planned (
+    sweep_id INTEGER NOT NULL REFERENCES sweeps (sweep_id),
+    run_id   TEXT NOT NULL REFERENCES runs (run_id),
+    PRIMARY KEY (sweep_id, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE notes (time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+
+CREATE TRIGGER identity_is_fixed BEFORE UPDATE OF run_id, spec, score_name, chance ON runs
+BEGIN SELECT RAISE(ABORT, 'what a run is cannot change'); END;
+
+-- The one way out of a finished state is failed -> todo: a lack of memory is no result and may be tried again.
+CREATE TRIGGER finished_is_for_ever BEFORE UPDATE ON runs
+WHEN OLD.status IN ('done', 'diverged') OR (OLD.status = 'failed' AND NEW.status <> 'todo')
+BEGIN SELECT RAISE(ABORT, 'a finished run cannot change'); END;
+
+CREATE TRIGGER runs_are_kept BEFORE DELETE ON runs
+BEGIN SELECT RAISE(ABORT, 'a planned run cannot be deleted'); END;
+
+CREATE TRIGGER points_while_running BEFORE INSERT ON evaluations
+WHEN (SELECT status FROM runs WHERE run_id = NEW.run_id) IS NOT 'running'
+BEGIN SELECT RAISE(ABORT, 'only a running run has new evaluations'); END;
+CREATE TRIGGER points_change_while_running BEFORE UPDATE ON evaluations
+WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
+BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations changed'); END;
+CREATE TRIGGER points_leave_while_running BEFORE DELETE ON evaluations
+WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
+BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
+"""
+
+STOPS: tuple[StopReason | None, ...] = (
+    None,
+    "solved",
+    "hopeless",
+)  # stored as the place in this list, which only grows
+
+RUN_COLUMNS = (
+    "run_id, spec, status, score_name, chance, attempt, steps, "
+    "wall_s, "
+    "stopped_early, diverged_step, failure, "
+    "parameters, state_size, device, threads, versions"
+)
+POINT_COLUMNS = "step, train_loss, test_loss, accuracy, exact, slices"
+RUN_WIDTH = len(RUN_COLUMNS.split(", "))
+# One statement, hence one snapshot: every run, each with the last point of its curve or NULLs.
+ROWS = f"""
+SELECT {", ".join("r." + name for name in RUN_COLUMNS.split(", "))},
+       {", ".join("e." + name for name in POINT_COLUMNS.split(", "))}
+FROM runs AS r LEFT JOIN evaluations AS e
+ON e.run_id = r.run_id AND e.step = (SELECT max(step) FROM evaluations WHERE run_id = r.run_id)
+ORDER BY r.rowid
+"""
+
+
+def statements() -> Iterator[str]:
+    """What makes an empty file a results database, statement by statement, so that all of it fits
+    one transaction.
+    """
+    text = ""
+    for line in SCHEMA.splitlines(keepends=True):
+        text += line
+        if sqlite3.complete_statement(text):
+            yield text
+            text = ""
+    yield f"PRAGMA application_id = {APPLICATION_ID}"
+    yield f"PRAGMA user_version = {VERSION}"
+
+
+def number(value: float) -> float | str:
+    """A float as it is stored; `float()` is the way back."""
+    return "nan" if value != value else float(value)
+
+
+def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
+    """An evaluation as the columns run_id, *POINT_COLUMNS."""
+    e = evaluation
+    numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
+    return (run_id, e.step, *numbers, json.dumps(e.slices))
+
+
+def evaluation(columns: tuple[Any, ...]) -> Evaluation:
+    """The way back, from POINT_COLUMNS."""
+    step, train_loss, test_loss, accuracy, exact, slices = columns
+    # Most points have no slices, and a store may hold a million points.
+    found = {} if slices == "{}" else json.loads(slices)
+    return Evaluation(
+        step, float(train_loss), float(test_loss), float(accuracy), float(exact), found
+    )
+
+
+def split_row(columns: tuple[Any, ...]) -> tuple[tuple[Any, ...], Evaluation | None]:
+    """One line of ROWS as what `run_row` takes."""
+    run, last = columns[:RUN_WIDTH], columns[RUN_WIDTH:]
+    return run, None if last[0] is None else evaluation(last)
+
+
+def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
+    """A run from RUN_COLUMNS and the last point of its curve."""
+    (
+        run_id,
+        spec,
+        status,
+        score_name,
+        chance,
+        attempt,
+        steps,
+        wall_s,
+        stopped_early,
+        diverged_step,
+        failure,
+        *machine,
+    ) = columns
+    parameters, state_size, device, threads, versions = machine
+    return RunRow(
+        run_id=run_id,
+        spec=_table(run_id, spec),
+        status=status,
+        score_name=score_name,
+        chance=float(chance),
+        attempt=attempt,
+        steps=last.step if steps is None and last else steps,
+        wall_s=None if wall_s is None else float(wall_s),
+        train_loss=last.train_loss if last else None,
+        test_loss=last.test_loss if last else None,
+        accuracy=last.accuracy if last else None,
+        exact=last.exact if last else None,
+        stopped_early=_stop(run_id, stopped_early),
+        diverged_step=diverged_step,
+        failure=failure,
+        parameters=parameters,
+        state_size=state_size,
+        device=device,
+        threads=threads,
+        versions=_table(run_id, versions),
+    )
+
+
+def _stop(run_id: str, number: int) -> StopReason | None:
+    if not 0 <= number < len(STOPS):
+        raise _spoilt(run_id)
+    return STOPS[number]
+
+
+def _table(run_id: str, text: str) -> dict[str, Any]:
+    try:
+        table = json.loads(text)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        raise _spoilt(run_id)
+    return table
+
+
+def _spoilt(run_id: str) -> StoreError:
+    return StoreError(
+        f"run {run_id}: what is stored of it is not as it was written; "
+        "save the "
+        "others with `recollect export --salvage`"
+    )

@@ -1,0 +1,411 @@
+"""The results database of one folder: what is planned, who runs it, what came out. Only the store_*
+files speak SQL.
+
+A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Every step on that way
+is one transaction guarded by (status, attempt), so a worker that was thought dead and wakes up late
+changes nothing; its claims come back as refused. Leases are kept on the machine's steady clock
+(time.monotonic, one for all processes since boot): setting the clock or sleeping with the lid
+closed expires nothing. Safe to share between threads; a forked child must open its own.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from recollect.errors import StoreError
+from recollect.rows import STATUSES, Evaluation, RunRow, Status
+from recollect.store.file import Database
+from recollect.store.ownership import is_dead
+from recollect.store.records import Claims, Note, Plan, PlannedRun, Result, Sweep, Todo
+from recollect.store.schema import (
+    POINT_COLUMNS,
+    ROWS,
+    STOPS,
+    evaluation,
+    number,
+    point,
+    run_row,
+    split_row,
+)
+
+__all__ = ["MAX_LOST", "Claims", "Note", "Plan", "PlannedRun", "Result", "Store", "Sweep", "Todo"]
+
+MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
+
+
+class Store(Database):
+    """One open database; `with Store.create(folder) as store`.
+
+    `clock` times leases, `wall` dates rows: tests move them.
+    """
+
+    # -- planning
+    # ------------------------------------------------------------------------------------------------------
+
+    def plan(self, runs: Iterable[PlannedRun], name: str, source: str) -> Plan:
+        """Add what is not there yet under the sweep `name`, planned from the text `source`; what is
+        there stays as it is.
+        """
+        wanted = {run.run_id: run for run in runs}
+        with self._transaction() as connection:
+            ids = json.dumps(list(wanted))
+            present = (
+                "SELECT run_id, spec, status FROM runs WHERE "
+                "run_id IN "
+                "(SELECT value FROM json_each(?))"
+            )
+            known: dict[Status, int] = dict.fromkeys(STATUSES, 0)
+            for run_id, spec, status in connection.execute(present, [ids]).fetchall():
+                known[status] += 1
+                if json.loads(spec) != json.loads(wanted[run_id].spec):
+                    raise StoreError(
+                        f"{self.path}: run {run_id} is stored with another "
+                        "specification; "
+                        "use a new --out folder"
+                    )
+            connection.executemany(
+                "INSERT INTO runs (run_id, spec, score_name, chance) VALUES "
+                "(?, ?, ?, "
+                "?) ON CONFLICT DO NOTHING",
+                [
+                    (run.run_id, run.spec, run.score_name, number(run.chance))
+                    for run in wanted.values()
+                ],
+            )
+            connection.execute(
+                "INSERT INTO sweeps (name, source, created) VALUES (?, "
+                "?, ?) ON "
+                "CONFLICT DO NOTHING",
+                [name, source, self.wall()],
+            )
+            connection.execute(
+                "INSERT INTO planned SELECT sweep_id, value FROM sweeps, "
+                "json_each(?) "
+                "WHERE name = ? AND source = ? "
+                "ON CONFLICT DO NOTHING",
+                [ids, name, source],
+            )
+        return Plan(len(wanted) - sum(known.values()), known)
+
+    def reopen_failed(self) -> list[str]:
+        """Failed runs become todo again: the one way out of a finished state."""
+        with self._transaction() as connection:
+            reopened = connection.execute(
+                "UPDATE runs SET status = 'todo', lost = 0, failure = NULL, "
+                "finished = "
+                "NULL, steps = NULL, wall_s = NULL "
+                "WHERE status = 'failed' RETURNING run_id"
+            ).fetchall()
+        return [run_id for (run_id,) in reopened]
+
+    # -- holding
+    # -------------------------------------------------------------------------------------------------------
+
+    def claim(self, run_ids: Iterable[str], owner: str, lease_s: float) -> dict[str, int]:
+        """Those of `run_ids` that were todo and are now `owner`'s, with the attempt number that
+        proves it.
+        """
+        now = self.clock()
+        with self._transaction() as connection:
+            claims = dict(
+                connection.execute(
+                    "UPDATE runs SET status = 'running', attempt = attempt + 1, "
+                    "owner = "
+                    "?, renewed = ?, lease_until = ?, "
+                    "progressed = 0, started = coalesce(started, ?) "
+                    "WHERE +status = 'todo' AND run_id IN (SELECT "
+                    "value FROM "
+                    "json_each(?)) RETURNING run_id, attempt",
+                    [owner, now, now + lease_s, self.wall(), json.dumps(list(run_ids))],
+                ).fetchall()
+            )
+            self._change(claims, "pack_size = :size", size=len(claims))
+        return claims
+
+    def heartbeat(self, claims: Claims, lease_s: float) -> set[str]:
+        """Renew the leases; returns the claims that are no longer held."""
+        now = self.clock()
+        with self._transaction():
+            held = self._change(
+                claims, "renewed = :now, lease_until = :until", now=now, until=now + lease_s
+            )
+        return set(claims) - held
+
+    def release(self, claims: Claims, pack_limit: int | None = None) -> set[str]:
+        """Back to todo without counting as lost: after a signal, or to be trained in smaller packs;
+        returns the refused.
+        """
+        with self._transaction():
+            change = (
+                "status = 'todo', owner = NULL, renewed = NULL, "
+                "lease_until "
+                "= NULL, pack_limit = coalesce(:limit, pack_limit)"
+            )
+            return set(claims) - self._change(claims, change, limit=pack_limit)
+
+    def reclaim(self, dead: Callable[[str], bool] = is_dead) -> list[str]:
+        """Take back the runs whose lease ran out or whose owner is dead.
+
+        A run taken back without progress may have been killed for its memory: it next trains in
+        half the company. Once alone, with MAX_LOST such attempts in a row behind it, it is failed.
+        """
+        if not self._stale(dead):
+            return []
+        with self._transaction():
+            stale = self._stale(dead)
+            taken = self._change(
+                {run_id: attempt for run_id, attempt, _ in stale},
+                "lost = lost + (NOT progressed), "
+                "pack_limit = CASE WHEN progressed THEN pack_limit ELSE max(1, pack_size / 2) END, "
+                "status = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
+                "+ 1 >= "
+                ":most THEN 'failed' ELSE 'todo' END, "
+                "failure = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
+                "+ 1 >= "
+                ":most THEN :failure END, "
+                "finished = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
+                "+ 1 >= "
+                ":most THEN :now END, "
+                "owner = NULL, renewed = NULL, lease_until = NULL",
+                most=MAX_LOST,
+                now=self.wall(),
+                failure=f"lost: {MAX_LOST} attempts in a row ended without progress",
+            )
+            for owner in sorted({owner for _, _, owner in stale}):
+                self._note(
+                    "lost",
+                    f"{sum(owner == other for _, _, other in stale)} runs taken back from {owner}",
+                )
+        return [run_id for run_id, _, _ in stale if run_id in taken]
+
+    def _stale(self, dead: Callable[[str], bool]) -> list[tuple[str, int, str]]:
+        now = self.clock()
+        running = self._read(
+            "SELECT run_id, attempt, owner, renewed, lease_until FROM runs WHERE status = 'running'"
+        )
+        verdict = {owner: dead(owner) for owner in {row[2] for row in running}}
+        # A lease from the future was given by another clock, before a reboot or elsewhere: it must
+        # not hold for ever.
+        return [row[:3] for row in running if verdict[row[2]] or not row[3] <= now <= row[4]]
+
+    # -- results
+    # -------------------------------------------------------------------------------------------------------
+
+    def record(self, claims: Claims, evaluations: Iterable[tuple[str, Evaluation]]) -> set[str]:
+        """Points of many runs' curves at once, each put in or replaced; returns the claims that are
+        no longer held.
+        """
+        points = list(evaluations)
+        with self._transaction():
+            held = self._held(claims)
+            self._put(point(run_id, at) for run_id, at in points if run_id in held)
+            self._advance(
+                {
+                    run_id: at.step
+                    for run_id, at in sorted(points, key=lambda pair: pair[1].step)
+                    if run_id in held
+                }
+            )
+            return self._refuse(claims, held, "evaluations")
+
+    def progress(self, claims: Claims, step: int) -> set[str]:
+        """A checkpoint at `step` is on the disk; returns the claims that are no longer held."""
+        with self._transaction():
+            held = self._held(claims)
+            self._advance(dict.fromkeys(held, step))
+        return set(claims) - held
+
+    def rewind(self, claims: Claims, step: int) -> set[str]:
+        """Forget the points after `step`, where training goes on from (-1: from scratch); returns
+        what is no longer held.
+        """
+        with self._transaction() as connection:
+            held = self._held(claims)
+            connection.execute(
+                "DELETE FROM evaluations WHERE step > ? AND run_id IN "
+                "(SELECT value "
+                "FROM json_each(?))",
+                [step, json.dumps(sorted(held))],
+            )
+        return set(claims) - held
+
+    def finish(self, results: Iterable[Result]) -> set[str]:
+        """The results of all runs that ended together, all or none; returns those refused because
+        they are no longer held.
+        """
+        ended = list(results)
+        claims = {result.run_id: result.attempt for result in ended}
+        with self._transaction():
+            held = self._held(claims)
+            kept = [result for result in ended if result.run_id in held]
+            self._put(point(result.run_id, result.last) for result in kept if result.last)
+            for result in kept:
+                self._end(result)
+            return self._refuse(claims, held, "a result")
+
+    # -- queries
+    # -------------------------------------------------------------------------------------------------------
+
+    def counts(self) -> dict[Status, int]:
+        """How many runs are in each status, at one moment; they add up to what was planned."""
+        return dict.fromkeys(STATUSES, 0) | dict(
+            self._read("SELECT status, count(*) FROM runs GROUP BY status")
+        )
+
+    def rows(self) -> list[RunRow]:
+        """Every run in the order of planning, with the last point of its curve."""
+        return [run_row(*split_row(columns)) for columns in self._read(ROWS)]
+
+    def curve(self, run_id: str) -> list[Evaluation]:
+        found = self._read(
+            f"SELECT {POINT_COLUMNS} FROM evaluations WHERE run_id = ? ORDER BY step", run_id
+        )
+        return [evaluation(columns) for columns in found]
+
+    def curves(self) -> dict[str, list[Evaluation]]:
+        """The curve of every run that has one."""
+        curves: dict[str, list[Evaluation]] = {}
+        for run_id, *columns in self._read(
+            f"SELECT run_id, {POINT_COLUMNS} FROM evaluations ORDER BY run_id, step"
+        ):
+            curves.setdefault(run_id, []).append(evaluation(tuple(columns)))
+        return curves
+
+    def todo(self) -> list[Todo]:
+        """What may be claimed, in the order of planning."""
+        found = self._read(
+            "SELECT run_id, spec, pack_limit, attempt FROM runs WHERE "
+            "status = "
+            "'todo' ORDER BY rowid"
+        )
+        return [Todo(*row) for row in found]
+
+    def sweeps(self) -> list[Sweep]:
+        found = self._read(
+            "SELECT name, source, created, json_group_array(run_id) FILTER "
+            "(WHERE "
+            "run_id IS NOT NULL) "
+            "FROM sweeps LEFT JOIN planned USING (sweep_id) GROUP BY sweep_id ORDER BY sweep_id"
+        )
+        return [
+            Sweep(name, source, created, tuple(json.loads(run_ids)))
+            for name, source, created, run_ids in found
+        ]
+
+    def span(self) -> tuple[float | None, float | None]:
+        """When the first run was started and the last one finished, in seconds since 1970; None
+        before that.
+        """
+        found: tuple[float | None, float | None] = self._read(
+            "SELECT min(started), max(finished) FROM runs"
+        )[0]
+        return found
+
+    def notes(self) -> list[Note]:
+        return [
+            Note(*row) for row in self._read("SELECT time, kind, text FROM notes ORDER BY rowid")
+        ]
+
+    def note(self, kind: str, text: str) -> None:
+        """Keep a remark beside the results: a damaged checkpoint, a split after a lack of memory."""
+        with self._transaction():
+            self._note(kind, text)
+
+    def meta(self, key: str) -> str | None:
+        found = self._read("SELECT value FROM meta WHERE key = ?", key)
+        return found[0][0] if found else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
+
+    def check(self) -> list[str]:
+        """What is wrong with the file, one line each; empty if nothing is."""
+        problems = [text for (text,) in self._read("PRAGMA integrity_check") if text != "ok"]
+        if self._log_missing:
+            problems.append(
+                f"{self.path.name}-wal was removed by something else: what was "
+                "committed "
+                "last may be missing"
+            )
+        orphans = self._read("PRAGMA foreign_key_check")
+        return problems + [
+            f"{table}: row {row} belongs to no {parent}" for table, row, parent, _ in orphans
+        ]
+
+    # -- inside a transaction
+    # ------------------------------------------------------------------------------------------
+
+    def _change(self, claims: Claims, assignments: str, **values: Any) -> set[str]:
+        """The guarded update: what is still running as the attempt claimed is changed, and named."""
+        # +status keeps SQLite from walking all running runs by the index on status: the few claimed
+        # are found by their id.
+        changed = self._connection.execute(
+            f"UPDATE runs SET {assignments} FROM json_each(:claims) AS "
+            "claim WHERE "
+            "runs.run_id = claim.key "
+            "AND runs.attempt = claim.value AND +runs.status = 'running' RETURNING runs.run_id",
+            values | {"claims": json.dumps(dict(claims))},
+        )
+        return {run_id for (run_id,) in changed.fetchall()}
+
+    def _held(self, claims: Claims) -> set[str]:
+        held = self._connection.execute(
+            "SELECT run_id FROM json_each(?) AS claim CROSS JOIN runs ON runs.run_id = claim.key "
+            "WHERE runs.attempt = claim.value AND +runs.status = 'running'",
+            [json.dumps(dict(claims))],
+        )
+        return {run_id for (run_id,) in held.fetchall()}
+
+    def _put(self, points: Iterable[tuple[Any, ...]]) -> None:
+        self._connection.executemany(
+            f"INSERT INTO evaluations (run_id, {POINT_COLUMNS}) VALUES (?, "
+            "?, ?, ?, "
+            "?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "train_loss = excluded.train_loss, test_loss = "
+            "excluded.test_loss, "
+            "accuracy = excluded.accuracy, "
+            "exact = excluded.exact, slices = excluded.slices",
+            points,
+        )
+
+    def _advance(self, steps: dict[str, int]) -> None:
+        # Only a step nobody reached before is progress: a run that dies at the same place each time
+        # must not go on for ever.
+        self._connection.execute(
+            "UPDATE runs SET furthest = mark.value, progressed = 1, lost = "
+            "0 FROM "
+            "json_each(?) AS mark "
+            "WHERE runs.run_id = mark.key AND mark.value > runs.furthest",
+            [json.dumps(steps)],
+        )
+
+    def _end(self, result: Result) -> None:
+        self._connection.execute(
+            "UPDATE runs SET status = ?, finished = ?, owner = NULL, "
+            "renewed = "
+            "NULL, lease_until = NULL, "
+            "steps = ?, wall_s = ?, stopped_early = ?, diverged_step = ?, failure = ?, "
+            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? "
+            "WHERE run_id = ? AND attempt = ? AND status = 'running'",
+            (
+                *(result.status, self.wall(), result.steps, number(result.wall_s)),
+                *(STOPS.index(result.stopped_early), result.diverged_step, result.failure),
+                *(result.parameters, result.state_size, result.device, result.threads),
+                *(json.dumps(result.versions), result.run_id, result.attempt),
+            ),
+        )
+
+    def _refuse(self, claims: Claims, held: set[str], what: str) -> set[str]:
+        refused = set(claims) - held
+        for run_id in sorted(refused):
+            self._note(
+                "late",
+                f"{what} of run {run_id}, attempt {claims[run_id]}, came after "
+                "the run "
+                "was taken over or finished",
+            )
+        return refused
+
+    def _note(self, kind: str, text: str) -> None:
+        self._connection.execute("INSERT INTO notes VALUES (?, ?, ?)", [self.wall(), kind, text])

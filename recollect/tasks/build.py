@@ -1,0 +1,25 @@
+"""The tasks as data: `build_task` turns a task's specification into batches.
+
+One task a file, each one pure function `rows`.
+"""
+
+from typing import Any
+
+import torch
+
+from recollect.tasks import copying, mqar, ngram_lookup, recall
+from recollect.tasks.base import Task
+from recollect.tasks.feed import Feed, RowSource
+from recollect.tasks.options.base import TaskSpec
+
+SOURCES: dict[str, RowSource[Any]] = {
+    "mqar": mqar.rows,
+    "recall": recall.rows,
+    "copying": copying.rows,
+    "ngram_lookup": ngram_lookup.rows,
+}
+
+
+def build_task(spec: TaskSpec, data_seed: int, batch: int, device: torch.device | str) -> Task:
+    """The task of a specification, with `batch` rows a step, on a device."""
+    return Feed(spec, SOURCES[spec.name], data_seed, batch, device)

@@ -1,0 +1,26 @@
+"""The tasks there are, by name.
+
+A task is added here, as a specification, and in recollect/tasks, as a drawing of rows.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from recollect.tasks.options.base import TaskSpec as TaskSpec
+from recollect.tasks.options.pairs import MqarSpec as MqarSpec
+from recollect.tasks.options.pairs import PairsSpec as PairsSpec
+from recollect.tasks.options.pairs import RecallSpec as RecallSpec
+from recollect.tasks.options.strings import CopyingSpec as CopyingSpec
+from recollect.tasks.options.strings import NgramLookupSpec as NgramLookupSpec
+from recollect.tasks.options.strings import StringsSpec as StringsSpec
+
+AnyTask = Annotated[
+    MqarSpec | RecallSpec | CopyingSpec | NgramLookupSpec, Field(discriminator="name")
+]
+TASKS: dict[str, type[TaskSpec]] = {
+    "mqar": MqarSpec,
+    "recall": RecallSpec,
+    "copying": CopyingSpec,
+    "ngram_lookup": NgramLookupSpec,
+}

@@ -1,0 +1,1 @@
+"""P same-shaped runs trained as one population."""

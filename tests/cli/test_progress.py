@@ -1,0 +1,263 @@
+"""The view of a sweep: what is counted as done whatever happens to a run, and how it looks on a
+terminal and in a log.
+"""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from shown import rendered
+
+from recollect.cli import progress as view
+from recollect.cli.progress import Progress
+from recollect.rows import Evaluation, RunRow
+from recollect.running.events import Advanced, GivenUp, PackStarted, Remark, RunEnded, Seen
+from recollect.spec.run import RunSpec
+
+
+@pytest.fixture
+def runs(make_run) -> tuple[RunSpec, ...]:
+    return tuple(make_run({"train.lr": lr, "train.steps": 100}) for lr in (1e-3, 1e-2, 1e-1))
+
+
+def row(run: RunSpec, status: str = "todo", accuracy: float | None = None) -> RunRow:
+    return RunRow(
+        run.run_id, run.model_dump(mode="json"), status, "accuracy", 0.25, accuracy=accuracy
+    )
+
+
+def looked(accuracy: float) -> Evaluation:
+    return Evaluation(50, 1.0, 1.0, accuracy, 0.5)
+
+
+def feed(progress: Progress, *notices: object) -> Progress:
+    for notice in notices:
+        progress.feed(notice)
+    return progress
+
+
+def advance(progress: Progress, steps: int, members: int) -> Progress:
+    return feed(progress, *itertools.repeat(Advanced(members), steps))
+
+
+# ---- counting ----
+
+
+def test_a_sweep_ends_at_all_its_steps(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    assert (progress.total, progress.done) == (300, 0)
+    advance(progress, 100, 3)
+    feed(progress, *(RunEnded(run, "done", looked(0.9), 100) for run in runs))
+    assert (progress.done, progress.ended) == (300, 3)
+
+
+def test_runs_that_end_early_count_in_full(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    advance(progress, 50, 3)
+    feed(
+        progress,
+        RunEnded(runs[0], "done", looked(1.0), 50, "solved early"),
+        RunEnded(runs[1], "diverged", None, 50, "at step 9"),
+    )
+    assert progress.done == 250
+    advance(progress, 50, 1)
+    assert feed(progress, RunEnded(runs[2], "done", looked(1.0), 100)).done == 300
+
+
+def test_a_run_that_fails_midway_counts_once(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    advance(progress, 30, 3)
+    feed(progress, *(RunEnded(run, "failed", None, 0, "error") for run in runs))
+    assert (progress.done, progress.ended) == (300, 3)
+
+
+def test_a_run_that_fails_before_it_starts_counts_in_full(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs[:1], 0))
+    advance(progress, 100, 1)
+    feed(
+        progress,
+        RunEnded(runs[0], "done", looked(1.0), 100),
+        RunEnded(runs[1], "failed", None, 0, "error"),
+    )
+    assert progress.done == 200
+
+
+def test_a_pack_that_did_not_fit_starts_again(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    advance(progress, 40, 3)
+    feed(
+        progress,
+        GivenUp(),
+        Remark("out of memory with 3 runs together: going on with 1"),
+        GivenUp(7),
+    )
+    assert progress.done == 0
+    feed(progress, PackStarted(runs[:1], 0))
+    advance(progress, 100, 1)
+    assert feed(progress, RunEnded(runs[0], "done", looked(1.0), 100)).done == 100
+
+
+def test_packs_side_by_side_count_apart(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs[:2], 0, pack=4))
+    feed(progress, *itertools.repeat(Advanced(2, pack=4), 40), PackStarted(runs[2:], 0, pack=5))
+    feed(progress, *itertools.repeat(Advanced(1, pack=5), 10))
+    assert progress.done == 90
+    feed(
+        progress,
+        Seen({runs[2].run_id: looked(0.5)}),
+        RunEnded(runs[0], "done", looked(1.0), 40, "solved early"),
+    )
+    assert progress.done == 90 + 60
+    feed(progress, GivenUp(4))
+    assert progress.done == 100 + 10
+    feed(
+        progress,
+        *itertools.repeat(Advanced(1, pack=5), 90),
+        RunEnded(runs[2], "done", looked(1.0), 100),
+    )
+    assert (progress.done, progress.ended) == (200, 2)
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+    return now
+
+
+def work(
+    progress: Progress, clock: list[float], steps: int, members: int, seconds: float
+) -> Progress:
+    for _ in range(steps):
+        clock[0] += seconds / steps
+        progress.feed(Advanced(members))
+    return progress
+
+
+def test_what_was_done_before_counts_but_not_as_speed(runs, clock):
+    progress = Progress([row(runs[0], "done", 0.5), row(runs[1]), row(runs[2])])
+    assert (progress.ended, progress.done) == (1, 100)
+    clock[0] += 1000  # planning
+    feed(progress, PackStarted(runs[1:], 60))
+    assert progress.done == 220
+    work(progress, clock, 20, 2, seconds=10)
+    assert progress.remaining_s == pytest.approx(10.0)  # 40 steps in 10 s, 40 to go
+
+
+def test_every_shape_counts_at_its_own_speed(make_run, clock):
+    fast, slow, unseen = (
+        make_run({"model.mixer": name, "train.steps": 100})
+        for name in ("attention", "mamba", "hyena")
+    )
+    weights = {fast.shape_id: 10, slow.shape_id: 30, unseen.shape_id: 40}
+    rows = [row(run) for run in (fast, slow, unseen)]
+    progress = feed(Progress(rows, lambda run: weights[run.shape_id]), PackStarted((fast,), 0))
+    work(progress, clock, 100, 1, seconds=10)
+    feed(progress, RunEnded(fast, "done", looked(1.0), 100))
+    assert progress.remaining_s == pytest.approx(10 * 3 + 10 * 4)  # by operations
+    feed(progress, PackStarted((slow,), 0))
+    work(progress, clock, 50, 1, seconds=45)
+    assert progress.remaining_s == pytest.approx(45 + 100 * 40 * (10 + 45) / (100 * 10 + 50 * 30))
+    without = feed(Progress(rows), PackStarted((fast,), 0))
+    assert work(without, clock, 100, 1, seconds=10).remaining_s == pytest.approx(20)
+
+
+# ---- a store that others fill ----
+
+
+def test_looking_at_a_store_tells_what_ended_and_what_is_left(make_run):
+    runs = [make_run({"train.lr": lr, "train.steps": 100}) for lr in (1e-3, 1e-2, 1e-1, 1.0)]
+    progress = Progress([row(run) for run in runs], workers=2)
+    assert progress.look([row(run) for run in runs]) == []
+    now = [
+        replace(row(runs[0], "done", 0.5), steps=100, wall_s=20.0, exact=0.25),
+        replace(row(runs[1], "running", 0.125), steps=40),
+        replace(row(runs[2], "diverged"), steps=60, diverged_step=55, wall_s=12.0),
+        row(runs[3]),
+    ]
+    # 160 steps took 32 s, and 160 are left, for two
+    assert progress.look(now) == [
+        "[1/4] done attention width=16 lr=1e-3 seed=42 accuracy=0.500 steps=100, 16 s left",
+        "[2/4] diverged attention width=16 lr=1e-1 seed=42 steps=60 (at step 55), 16 s left",
+    ]
+    assert (progress.done, progress.ended) == (240, 2)
+    assert progress.look(now) == []
+    failed = replace(row(runs[3], "failed"), failure="oom: too large")
+    assert progress.look([*now[:3], failed]) == [
+        "[3/4] failed attention width=16 lr=1e0 seed=42 steps=0 (oom: too large), 6 s left"
+    ]
+    assert "0.125" in rendered(progress)
+
+
+def test_nothing_is_foretold_before_a_step_is_made(runs):
+    assert Progress([row(run) for run in runs]).remaining_s is None
+
+
+# ---- in a log ----
+
+
+def test_a_log_has_one_line_per_run_and_one_per_remark(runs):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    assert progress.line(PackStarted(runs, 0)) is None
+    assert progress.line(Advanced(3)) is None
+    assert progress.line(Seen({})) is None
+    assert progress.line(Remark("a checkpoint was damaged")) == "a checkpoint was damaged"
+    ended = RunEnded(runs[1], "diverged", None, 50, "at step 9")
+    assert (
+        feed(progress, ended).line(ended)
+        == "[1/3] diverged attention width=16 lr=1e-2 seed=42 steps=50 (at step 9)"
+    )
+    ended = RunEnded(runs[2], "done", looked(0.9876), 100)
+    assert (
+        feed(progress, ended).line(ended)
+        == "[2/3] done attention width=16 lr=1e-1 seed=42 accuracy=0.988 steps=100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (4.4, ", 4 s left"),
+        (61, ", 1 min 1 s left"),
+        (3599.6, ", 1 h 0 min left"),
+        (7300, ", 2 h 1 min left"),
+    ],
+)
+def test_the_time_left_in_words(seconds, text):
+    assert view._eta(seconds) == text
+
+
+# ---- on a terminal ----
+
+
+def test_the_live_view_shows_the_bar_and_the_best_scores(runs):
+    progress = feed(
+        Progress([row(runs[0], "done", 0.5), row(runs[1]), row(runs[2])]), PackStarted(runs[1:], 0)
+    )
+    advance(progress, 50, 2)
+    feed(progress, Seen({runs[1].run_id: looked(0.999), runs[2].run_id: looked(0.125)}))
+    feed(progress, Seen({runs[1].run_id: looked(0.25), runs[2].run_id: looked(0.375)}))
+    lines = rendered(progress).splitlines()
+    assert lines[0].startswith("1 of 3 runs")
+    assert " 67%" in lines[0]
+    assert "left" in lines[0]
+    assert lines[1].split() == ["best", "score", "so", "far", "1e-3", "1e-2", "1e-1"]
+    assert lines[2].split() == ["attention", "0.500", "0.999", "0.375"]
+
+
+def test_the_live_view_fits_a_narrow_terminal_and_an_empty_sweep(runs):
+    assert all(
+        len(line) <= 40
+        for line in rendered(Progress([row(run) for run in runs]), width=40).splitlines()
+    )
+    assert "0 of 0 runs" in rendered(Progress([]))
+
+
+def test_only_the_largest_rates_have_room(make_run):
+    runs = tuple(make_run({"train.lr": 10.0**-i}) for i in range(2, 18))
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    feed(progress, Seen({run.run_id: looked(0.5) for run in runs}))
+    assert rendered(progress, width=200).splitlines()[1].split()[4:] == [
+        f"1e-{i}" for i in range(13, 1, -1)
+    ]

@@ -1,0 +1,59 @@
+"""Kernels against their plain references. Without a GPU they run through Triton's interpreter: the
+same code, slowly.
+
+The interpreter is chosen when a kernel's module is first imported, so the variable is set before
+any of them is.
+"""
+
+import os
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _redirect_once() -> Iterator[None]:
+    """A third of the interpreter's time goes into redirecting Triton's language to itself, at every
+    call of a function inside a kernel, though the launch has done so already: once for each module
+    and launch is the same.
+    """
+    if torch.cuda.is_available():
+        yield
+        return
+    interpreter = pytest.importorskip(
+        "triton.runtime.interpreter", reason="Triton is not installed"
+    )
+    redirect, launch, done = interpreter._patch_lang, interpreter.GridExecutor.__call__, set[str]()
+
+    def redirect_once(function: FunctionType) -> Any:
+        if function.__module__ in done:
+            return None  # of a call inside a kernel, which does not ask for it
+        done.add(function.__module__)
+        return redirect(function)
+
+    def launch_anew(self: Any, *arguments: Any, **options: Any) -> None:
+        done.clear()
+        try:
+            launch(self, *arguments, **options)
+        finally:
+            done.clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang", redirect_once)
+        patch.setattr(interpreter.GridExecutor, "__call__", launch_anew)
+        yield
+
+
+@pytest.fixture
+def exact_products() -> Iterator[None]:
+    """Matrix products in full float32, on a GPU too."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)

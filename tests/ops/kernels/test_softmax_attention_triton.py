@@ -1,0 +1,157 @@
+"""The attention kernel for short sequences against PyTorch's own in float64."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+attention = pytest.importorskip(
+    "recollect.ops.softmax_attention_triton", reason="Triton is not installed"
+)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("exact_products")
+SHAPES = [(1, 1, 1, 1, 1), (2, 3, 2, 17, 8), (1, 2, 1, 64, 64), (3, 1, 1, 33, 65), (2, 1, 3, 2, 16)]
+SHAPES += (
+    [(4, 64, 1, 64, 64), (2, 32, 4, 128, 32), (2, 16, 1, 100, 128)] if DEVICE == "cuda" else []
+)
+
+
+def parts(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """q, k, v as views of one projection, as the mixer has them, and a gradient."""
+    population, batch, heads, length, width = shape
+    generator = torch.Generator().manual_seed(1)
+    joint = torch.randn(population, batch, length, 3, heads, width, generator=generator).to(
+        DEVICE, dtype
+    )
+    q, k, v = joint.permute(3, 0, 1, 4, 2, 5)
+    return q, k, v, torch.randn(shape, generator=generator).to(DEVICE, dtype)
+
+
+def results(function, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> list[Tensor]:
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    y = function(q, k, v)
+    return [y, *torch.autograd.grad(y, (q, k, v), g)]
+
+
+def reference(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(
+        q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), is_causal=True
+    ).view_as(q)
+
+
+# The interpreter multiplies the bits of bf16 as if they were whole numbers.
+DTYPES = [(torch.float32, 2e-6), *([(torch.bfloat16, 2e-2)] if DEVICE == "cuda" else [])]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_outputs_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance):
+    tensors = parts(shape, dtype)
+    found = results(attention.causal_attention, *tensors)
+    wanted = results(reference, *(x.double() for x in tensors))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == dtype
+        one, other = one.detach(), other.detach()
+        largest = max(float(other.abs().max()), 1e-3)  # one key alone has no gradient
+        assert float((one.double() - other).abs().max()) < tolerance * largest
+
+
+@pytest.mark.filterwarnings(
+    "ignore:invalid value:RuntimeWarning"
+)  # the interpreter computes with NumPy
+def test_a_broken_member_is_not_noticed():
+    q, k, v, g = parts((3, 2, 1, 17, 8), torch.float32)
+    sound = results(attention.causal_attention, q, k, v, g)
+    q, k, v = (x.clone() for x in (q, k, v))
+    q[1] = float("nan")
+    for one, other in zip(results(attention.causal_attention, q, k, v, g), sound, strict=True):
+        assert torch.equal(one[[0, 2]], other[[0, 2]])
+
+
+def test_the_past_does_not_see_the_future():
+    q, k, v, _ = parts((1, 2, 1, 33, 8), torch.float32)
+    y = attention.causal_attention(q, k, v)
+    k, v = k.clone(), v.clone()
+    k[..., 20:, :], v[..., 20:, :] = 7.0, -3.0
+    assert torch.equal(attention.causal_attention(q, k, v)[..., :20, :], y[..., :20, :])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_queries_at_a_few_positions(shape, dtype, tolerance):
+    """As those rows of the whole; in any order, and twice at the same place."""
+    q, k, v, g = parts(shape, dtype)
+    batch, length = shape[1], shape[3]
+    where_BK = torch.randint(
+        length, (batch, min(5, length)), generator=torch.Generator().manual_seed(3)
+    ).to(DEVICE)
+    index = where_BK[None, :, None, :, None].expand(shape[0], -1, shape[2], -1, shape[4])
+    tensors = (q.gather(3, index), k, v, g.gather(3, index))
+
+    def by_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        bias = (where_BK[..., None] >= torch.arange(length, device=DEVICE))[None, :, None].log()
+        return (q @ k.mT / shape[4] ** 0.5 + bias).softmax(-1) @ v
+
+    found = results(lambda q, k, v: attention.causal_attention(q, k, v, where_BK), *tensors)
+    for one, other in zip(found, results(by_rows, *(x.double() for x in tensors)), strict=True):
+        one, other = one.detach(), other.detach()
+        largest = max(float(other.abs().max()), 1e-3)
+        assert float((one.double() - other).abs().max()) < tolerance * largest
+
+
+@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_parts_of_one_product_come_with_its_bias(shape, asked):
+    """The gradient of the product is one tensor, that of the bias its sum over rows."""
+    population, batch, heads, length, width = shape
+    parts_of = 3 if asked is None else 2
+    generator = torch.Generator().manual_seed(4)
+
+    def made(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator).to(DEVICE)
+
+    product, bias = (
+        made(population, batch, length, parts_of * heads * width),
+        made(population, parts_of * heads * width),
+    )
+    where_BK = (
+        None
+        if asked is None
+        else torch.randint(length, (batch, asked), generator=generator).to(DEVICE)
+    )
+    q = made(population, batch, heads, asked or 1, width)
+    g = made(population, batch, heads, asked or length, width)
+
+    def by_kernel(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
+        if where_BK is None:
+            return attention.joint_attention(product, bias, heads)
+        return attention.joint_attention_at(q, product, bias, heads, where_BK)
+
+    def plain(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
+        *first, k, v = (
+            (product + bias[:, None, None])
+            .unflatten(-1, (parts_of, heads, width))
+            .permute(3, 0, 1, 4, 2, 5)
+        )
+        places = (
+            torch.arange(length, device=DEVICE).expand(batch, -1) if where_BK is None else where_BK
+        )
+        unseen = places[..., None] < torch.arange(length, device=DEVICE)
+        scores = (first[0] if first else q) @ k.mT / width**0.5
+        return scores.masked_fill(unseen[None, :, None], float("-inf")).softmax(-1) @ v
+
+    used = [product, bias] if asked is None else [product, bias, q]
+
+    def outcome(function, dtype: torch.dtype) -> list[Tensor]:
+        tensors = [x.to(dtype).detach().requires_grad_() for x in (product, bias, q)]
+        y = function(*tensors)
+        return [y, *torch.autograd.grad(y, tensors[: len(used)], g.to(dtype))]
+
+    for one, other in zip(
+        outcome(by_kernel, torch.float32), outcome(plain, torch.float64), strict=True
+    ):
+        one, other = one.detach(), other.detach()
+        assert one.shape == other.shape
+        assert float((one.double() - other).abs().max()) < 5e-6 * max(
+            float(other.abs().max()), 1e-3
+        )

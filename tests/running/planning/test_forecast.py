@@ -1,0 +1,101 @@
+"""What a large sweep would cost: few shapes are measured, within a time, and the others scaled from
+those of their kind.
+"""
+
+import pytest
+import torch
+from shown import rendered
+
+from recollect.cli.tables import forecast_table
+from recollect.reports.paper.presets import read_preset
+from recollect.running.planning import forecast as forecasting
+from recollect.running.planning import planner
+from recollect.running.planning.forecast import forecast
+
+CPU = torch.device("cpu")
+PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
+
+
+@pytest.fixture
+def device(monkeypatch) -> list[tuple[str, int, int]]:
+    """A device whose speed is known: time per operation by mixer, nothing gained by company; what
+    it was asked to measure.
+    """
+    asked: list[tuple[str, int, int]] = []
+
+    def seconds(members, task, device):
+        run = members[0]
+        asked.append((run.model.mixer.name, run.train.batch, len(members)))
+        return PER_OPERATION[run.model.mixer.name] * planner.cost(run).operations * len(members)
+
+    monkeypatch.setattr(planner, "seconds_per_step", seconds)
+    monkeypatch.setattr(planner, "pack_size", lambda todo, task, device: min(3, len(todo)))
+    return asked
+
+
+def test_a_shape_is_scaled_from_its_own_mixer(monkeypatch, make_run, device):
+    runs = [
+        make_run({"model.mixer.name": mixer, "model.width": width})
+        for width in (8, 32)
+        for mixer in PER_OPERATION
+    ]
+    monkeypatch.setattr(forecasting, "MEASURED_SHAPES", 2)
+    found = forecast(runs, set(), CPU)
+    assert [entry.measured for entry in found] == [True, True, False, False]
+    assert [entry.scaled for entry in found] == [False, False, True, True]
+    for entry in found:
+        run = entry.example
+        expected = (
+            PER_OPERATION[run.model.mixer.name] * planner.cost(run).operations * run.train.steps
+        )
+        assert entry.seconds == pytest.approx(expected)
+
+
+def test_what_would_take_long_is_looked_at_with_fewer_rows(monkeypatch, make_run, device):
+    runs = [make_run({"seed": seed, "train.batch": 128, "train.steps": 5}) for seed in range(4)]
+    work = planner.cost(runs[0]).operations
+    monkeypatch.setitem(
+        forecasting.GUESSED_S, "cpu", 4.0 / forecasting.TWO_STEPS / work
+    )  # 4 s by that guess, 1 s wanted
+    monkeypatch.setattr(forecasting, "MEASURE_S", 0.0)
+    (entry,) = forecast(runs, set(), CPU)
+    assert device == [("attention", 32, 2)]
+    assert (entry.measured, entry.together, entry.runs) == (False, 2, 4)
+    # Its operations are not quite in proportion to the rows, the time is to the operations.
+    assert entry.seconds == pytest.approx(4 * 5 * work * PER_OPERATION["attention"])
+
+
+def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
+    monkeypatch.setitem(forecasting.GUESSED_S, "cpu", 1.0)
+    monkeypatch.setattr(forecasting, "MEASURE_S", 0.0)
+    forecast([make_run({"train.batch": 128})], set(), CPU)
+    assert device == [("attention", forecasting.FEWEST_ROWS, 1)]
+
+
+def test_the_best_company_is_sought_only_where_that_is_quick(monkeypatch, make_run, device):
+    runs = [make_run({"seed": seed}) for seed in range(4)]
+    work = planner.cost(runs[0]).operations
+    (quick,) = forecast(runs, set(), CPU)
+    assert (quick.measured, quick.together) == (True, 2)  # two packs of two, not of three and one
+    monkeypatch.setattr(planner, "pack_size", lambda todo, task, device: pytest.fail("sought"))
+    monkeypatch.setitem(
+        forecasting.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work
+    )  # two steps fit, forty do not
+    monkeypatch.setattr(forecasting, "FIRST_S", 100.0)
+    (slow,) = forecast(runs, set(), CPU)
+    assert (slow.measured, slow.together) == (True, 2)
+
+
+def test_the_studys_scale_is_foretold_and_said_to_be_scaled(device):
+    """Not with real time: 16 shapes of 65 runs on a device that is known."""
+    found = forecast(
+        read_preset("fig1", "full", ["model.mixer=attention", "sweep.seed=[42]"]).runs, set(), CPU
+    )
+    assert len(found) == 4
+    text = rendered(forecast_table(found), width=160)
+    assert (
+        text.splitlines()[-1].strip()
+        == "time if no run ends early; ~ is scaled by operations from what was measured"
+    )
+    assert text.splitlines()[-2].split()[0] == "all"
+    assert "~" in text.splitlines()[-2]

@@ -1,0 +1,258 @@
+"""Places that ended runs leave are filled by waiting ones, in packs side by side.
+
+Nothing about a result depends on it.
+"""
+
+import weakref
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from recollect import api
+from recollect.errors import Stopped
+from recollect.running import pack as claimed
+from recollect.running import worker as runner
+from recollect.running.events import Advanced, GivenUp, Notice, PackStarted, Remark, RunEnded
+from recollect.running.planning import planner
+from recollect.running.worker import Worker
+from recollect.spec.sweep import parse_sweep
+from recollect.store import Store
+from recollect.training.early import EarlyDecisions
+from recollect.training.population import Population
+
+CPU = torch.device("cpu")
+SWEEP = """
+[task]
+name = "mqar"
+vocabulary = 32
+length = 8
+pairs = 2
+data = "fresh"
+test_rows = 16
+[model]
+mixer = "attention"
+width = 8
+depth = 1
+[train]
+steps = 40
+batch = 32
+evaluations = 10
+lr = 1e-2
+[sweep]
+seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+"""
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch) -> Callable[..., list[Notice]]:
+    """Trains the sweep in a folder of its own, four runs at a time; run number s ends after 4 (s %
+    5 + 1) steps.
+    """
+    decided = {"steps": lambda seed: 4 * (seed % 5 + 1)}
+
+    def decide(self, run, evaluation):
+        return "solved" if evaluation.step >= decided["steps"](run.seed) else None
+
+    monkeypatch.setattr(EarlyDecisions, "decide", decide)
+
+    def train(
+        name: str, *, side_by_side: bool = True, steps=None, size: int = 4, **fields
+    ) -> list[Notice]:
+        if steps is not None:
+            decided["steps"] = steps
+        heard: list[Notice] = []
+        with Store.create(tmp_path / name) as store:
+            api.plan(store, parse_sweep(SWEEP, name="sweep"))
+            worker = Worker(
+                store,
+                tmp_path / name,
+                CPU,
+                heard.append,
+                pack_size=size,
+                side_by_side=side_by_side,
+                threads=1,
+                **fields,
+            )
+            try:
+                worker.work()
+            except Stopped:
+                heard.append(Remark("stopped"))
+        return heard
+
+    train.folder = tmp_path
+    return train
+
+
+def results(folder) -> dict[str, tuple]:
+    found = api.Results.load(folder)
+    return {
+        row.run_id: (row.status, row.steps, row.stopped_early, repr(found.curves[row.run_id]))
+        for row in found.rows
+    }
+
+
+def under_way(heard: list[Notice]) -> list[int]:
+    """Runs that train, after each notice."""
+    counts, now = [], 0
+    for notice in heard:
+        now += (
+            len(notice.runs) if isinstance(notice, PackStarted) else -isinstance(notice, RunEnded)
+        )
+        counts.append(now)
+    return counts
+
+
+def test_results_are_those_of_packs_one_after_the_other(work):
+    apart, beside = work("apart", side_by_side=False), work("beside")
+    assert results(work.folder / "apart") == results(work.folder / "beside")
+    sizes = [
+        [len(notice.runs) for notice in heard if isinstance(notice, PackStarted)]
+        for heard in (apart, beside)
+    ]
+    assert sizes[0] == [4, 3, 3]
+    assert sizes[1][0] == 4
+    assert sum(sizes[1]) == 10
+
+
+def test_the_places_stay_filled_and_are_never_more(work, monkeypatch):
+    monkeypatch.setattr(runner, "MOST_PACKS", 9)
+    fill, seen = Worker._fill, []
+
+    def filled(self):
+        fill(self)
+        seen.append((self._under_way(), len(self._waiting())))
+
+    monkeypatch.setattr(Worker, "_fill", filled)
+    heard = work("beside")
+    assert sum(isinstance(notice, PackStarted) for notice in heard) > 3
+    assert max(under_way(heard)) == 4
+    assert all(taken == 4 or not waiting for taken, waiting in seen)
+    assert len(seen) > 5
+
+
+def test_a_pack_waits_until_enough_places_are_free(work, monkeypatch):
+    monkeypatch.setattr(planner, "JOIN_SHARE", 0.75)
+    heard = work("beside", steps=lambda seed: 40 if seed % 4 == 0 else 4 * (seed % 4))
+    started = [len(notice.runs) for notice in heard if isinstance(notice, PackStarted)]
+    assert started[0] == 4
+    assert all(size == 3 for size in started[1:])
+    assert sum(started) == 10
+
+
+def test_not_more_packs_than_allowed(work, monkeypatch):
+    monkeypatch.setattr(runner, "MOST_PACKS", 2)
+    living: dict[int, set[str]] = {}
+    most = 0
+    for notice in work("beside", steps=lambda seed: 4 if seed % 2 else 40):
+        match notice:
+            case PackStarted():
+                living[notice.pack] = {run.run_id for run in notice.runs}
+            case RunEnded():
+                for runs in living.values():
+                    runs.discard(notice.run.run_id)
+        most = max(most, sum(bool(runs) for runs in living.values()))
+    assert len(living) > 2
+    assert most == 2
+
+
+@pytest.mark.parametrize("at", [3, 9, 14, 21])
+def test_a_stop_saves_every_pack_and_nothing_changes(work, at, monkeypatch):
+    monkeypatch.setattr(claimed, "SAVE_EVERY_S", 1e9)  # no other checkpoints
+    work("whole")
+    asked = iter(range(10**9))
+    heard = work("stopped", stop=lambda: 130 if next(asked) >= at else 0)
+    assert heard[-1] == Remark("stopped")
+    living = {notice.pack for notice in heard if isinstance(notice, PackStarted)}
+    made = {
+        pack: sum(isinstance(notice, Advanced) and notice.pack == pack for notice in heard)
+        for pack in living
+    }
+    with Store.open(work.folder / "stopped") as store:
+        assert not any(row.status == "running" for row in store.rows())
+    resumed = work("stopped")
+    starts = {notice.from_step for notice in resumed if isinstance(notice, PackStarted)}
+    assert starts & set(made.values())
+    assert results(work.folder / "whole") == results(work.folder / "stopped")
+
+
+def test_what_does_not_fit_beside_others_waits_for_them(work, monkeypatch):
+    """A run that runs out of memory in company has not failed, even if it is the only one of its
+    pack.
+    """
+    step = Population.train_step
+    first: list[Population] = []
+
+    def full(self, batch):
+        first[:] = first or [self]
+        if self is not first[0] and first[0].step < 40:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        step(self, batch)
+
+    monkeypatch.setattr(Population, "train_step", full)
+    heard = work("beside", steps=lambda seed: 4 if seed == 0 else 40)
+    assert sum(isinstance(notice, GivenUp) for notice in heard) == 1
+    texts = [notice.text for notice in heard if isinstance(notice, Remark)]
+    assert texts == ["out of memory with 1 runs together beside 3 others: they wait for those"]
+    assert {row.status for row in api.Results.load(work.folder / "beside").rows} == {"done"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_pack_that_has_ended_holds_no_memory_when_the_next_is_planned(work, monkeypatch, fails):
+    build, fill, step = Population.__init__, Worker._fill, Population.train_step
+    built: weakref.WeakSet[Population] = weakref.WeakSet()
+    seen = []
+
+    def noted(self, *arguments):
+        build(self, *arguments)
+        built.add(self)
+
+    def filled(self):
+        seen.append((len(built), len(self._packs)))
+        fill(self)
+
+    def exhausted(self, batch):
+        if fails and len(self.members) == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        step(self, batch)
+
+    monkeypatch.setattr(Population, "__init__", noted)
+    monkeypatch.setattr(Population, "train_step", exhausted)
+    monkeypatch.setattr(Worker, "_fill", filled)
+    work("beside")
+    assert len(seen) > 3
+    assert all(populations <= packs for populations, packs in seen)
+
+
+def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
+    step = Population.train_step
+
+    def broken(self, batch):
+        if any(run.seed == 7 for run in self.members):
+            raise ValueError("seven")
+        step(self, batch)
+
+    monkeypatch.setattr(Population, "train_step", broken)
+    heard = work("beside")
+    packs = [notice.runs for notice in heard if isinstance(notice, PackStarted)]
+    together = next(runs for runs in packs if any(run.seed == 7 for run in runs))
+    rows = {row.run_id: row for row in api.Results.load(work.folder / "beside").rows}
+    assert {run_id for run_id, row in rows.items() if row.status == "failed"} == {
+        run.run_id for run in together
+    }
+    assert sum(row.status == "done" for row in rows.values()) == 10 - len(together)
+
+
+def test_time_is_shared_among_all_that_train(work, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(claimed.time, "monotonic", lambda: now[0])
+    step = Population.train_step
+
+    def timed(self, batch):
+        step(self, batch)
+        now[0] += 1.0
+
+    monkeypatch.setattr(Population, "train_step", timed)
+    work("beside")
+    rows = api.Results.load(work.folder / "beside").rows
+    assert sum(row.wall_s for row in rows) == pytest.approx(now[0], rel=0.3)

@@ -1,0 +1,277 @@
+"""The loop: what it yields and when, which members end and why, and that nothing waits for the
+device between two looks.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from recollect.rows import Evaluation
+from recollect.spec.run import RunSpec
+from recollect.training import loop as loop
+from recollect.training.early import EarlyDecisions
+from recollect.training.loop import End, Looked, Ready, train
+from recollect.training.population import Population
+
+EXPLODING = {
+    "train.lr": 1e3,
+    "train.weight_decay": 1e3,
+    "train.decay": "constant",
+    "train.warmup": 0.0,
+}
+
+
+class Scripted:
+    """Stands in for a population: scores and divergences as told, and a record of what was asked of
+    it.
+    """
+
+    def __init__(
+        self, scores: dict[RunSpec, Sequence[float]], diverges: dict[RunSpec, int] | None = None
+    ):
+        self.members, self.scores, self.diverges = list(scores), scores, diverges or {}
+        self.step, self.looks, self.asked = 0, 0, []
+        self.task = self
+
+    def batch(self, split: str, step: int) -> tuple[str, int]:
+        return split, step
+
+    def train_step(self, batch: tuple[str, int]) -> None:
+        self.asked.append(batch)
+        self.step += 1
+
+    def evaluate(self) -> list[Evaluation]:
+        self.looks += 1
+        return [
+            Evaluation(self.step, 1.0, 1.0, self.scores[run][self.looks - 1], 0.0)
+            for run in self.members
+        ]
+
+    def diverged(self) -> list[int]:
+        return [
+            at if 0 < (at := self.diverges.get(run, 0)) <= self.step else 0 for run in self.members
+        ]
+
+    def keep(self, run_ids: Sequence[str]) -> None:
+        self.asked.append(("keep", len(run_ids)))
+        self.members = [run for run in self.members if run.run_id in run_ids]
+
+
+def lookings(population: object) -> list[Looked]:
+    return [event for event in train(population, EarlyDecisions()) if isinstance(event, Looked)]
+
+
+# ---- the order of events ----
+
+
+def test_every_step_is_announced_and_every_look_follows_its_step(make_run):
+    run = make_run({"train.steps": 7, "train.evaluations": 3})
+    population = Scripted({run: [0.1] * 3})
+    events = [(type(event).__name__, event.step) for event in train(population, EarlyDecisions())]
+    assert events == [
+        ("Ready", 0), ("Ready", 1), ("Ready", 2), ("Looked", 3), ("Ready", 3), ("Ready", 4), ("Looked", 5), ("Ready", 5),
+        ("Ready", 6), ("Looked", 7),
+    ]  # fmt: skip
+    assert population.asked == [("train", step) for step in range(7)]
+
+
+def test_looks_are_at_the_evaluation_steps_and_the_last_one_ends(make_run, make_population):
+    runs = [
+        make_run({"train.steps": 10, "train.evaluations": 4}),
+        make_run({"train.steps": 10, "train.evaluations": 4, "seed": 1}),
+    ]
+    found = lookings(make_population(runs))
+    assert [look.step for look in found] == runs[0].train.evaluation_steps() == [3, 5, 8, 10]
+    assert all(set(look.evaluations) == {run.run_id for run in runs} for look in found)
+    assert all(
+        evaluation.step == look.step for look in found for evaluation in look.evaluations.values()
+    )
+    assert [look.ends for look in found[:-1]] == [()] * 3
+    assert found[-1].ends == tuple(End(run, "done") for run in runs)
+
+
+def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
+    population = Scripted({make_run(): [0.1] * 3})
+    population.step = 3
+    assert [
+        event.step for event in train(population, EarlyDecisions()) if isinstance(event, Ready)
+    ] == [3, 4, 5]
+
+
+# ---- solved ----
+
+
+@pytest.mark.parametrize(
+    ("scores", "solved_at"),
+    [
+        ([0.9, 0.9, 0.9], 4),
+        ([0.9, 0.1, 0.9, 0.9], 8),
+        ([0.95, 0.89, 0.95, 0.89], None),
+        ([0.1, 0.1, 0.1, 0.9], None),
+    ],
+)
+def test_solved_means_twice_in_a_row(make_run, scores, solved_at):
+    run = make_run({"train.steps": 8, "train.evaluations": 4, "train.stop_solved": 0.9})
+    last = lookings(Scripted({run: scores}))[-1]
+    assert last.ends == (
+        End(
+            run, "done", stopped_early="solved" if solved_at is not None and solved_at < 8 else None
+        ),
+    )
+    assert last.step == (solved_at or 8)
+
+
+def test_without_a_wish_nothing_stops_early(make_run):
+    run = make_run()
+    assert [look.step for look in lookings(Scripted({run: [1.0] * 3}))] == [2, 4, 6]
+
+
+def test_a_score_from_before_an_interruption_counts(make_run):
+    run = make_run({"train.stop_solved": 0.9})
+    decisions = EarlyDecisions()
+    decisions.remember(run, [Evaluation(2, 1.0, 1.0, 0.95, 0.0)])
+    assert decisions.decide(run, Evaluation(4, 1.0, 1.0, 0.9, 0.0)) == "solved"
+
+
+def test_a_copying_task_is_judged_by_whole_rows(make_run):
+    task = {"name": "copying", "train_rows": 64, "test_rows": 8}
+    run = make_run({"task": task, "train.batch": 8, "train.stop_solved": 0.9})
+    decisions = EarlyDecisions()
+    looks = [
+        Evaluation(step, 1.0, 1.0, 1.0, exact) for step, exact in ((1, 0.5), (2, 0.9), (3, 0.9))
+    ]
+    assert [decisions.decide(run, look) for look in looks] == [None, None, "solved"]
+
+
+# ---- hopeless ----
+
+
+def test_a_run_without_hope_ends_and_says_so(make_run):
+    """Its loss stands at 1 and its score at .1: it ends with the first look that has no more than
+    the allowed rate ahead.
+    """
+    length = {"train.steps": 40, "train.evaluations": 10}
+    runs = [make_run({**length, "train.stop_hopeless": share}) for share in (0.0, 0.1, 0.5)]
+    found = lookings(Scripted({run: [0.1] * 10 for run in runs}))
+    ends = {end.run: (look.step, end) for look in found for end in look.ends}
+    assert ends[runs[0]] == (40, End(runs[0], "done"))
+    assert ends[runs[1]] == (28, End(runs[1], "done", stopped_early="hopeless"))
+    assert ends[runs[2]] == (16, End(runs[2], "done", stopped_early="hopeless"))
+
+
+# ---- diverged ----
+
+
+def test_a_diverged_run_ends_at_the_next_look_with_its_step(make_run):
+    runs = [make_run(seed=seed) for seed in range(3)]
+    found = lookings(Scripted(dict.fromkeys(runs, [0.1] * 3), diverges={runs[1]: 3}))
+    assert found[1].ends == (End(runs[1], "diverged", diverged_step=3),)
+    assert runs[1].run_id not in found[1].evaluations
+    assert found[2].ends == (End(runs[0], "done"), End(runs[2], "done"))
+
+
+def test_a_run_that_breaks_in_its_very_last_step_has_diverged(make_run, make_population):
+    def runs(steps: int) -> list[RunSpec]:
+        length = {"train.steps": steps, "train.evaluations": 1}
+        return [
+            make_run({**length, **EXPLODING}),
+            make_run({**length, "train.decay": "constant", "seed": 1}),
+        ]
+
+    wild, tame = runs(12)
+    (first_bad,) = [
+        end.diverged_step
+        for end in lookings(make_population([wild, tame]))[-1].ends
+        if end.run == wild
+    ]
+    wild, tame = runs(first_bad - 1)
+    population: Population = make_population([wild, tame])
+    (look,) = lookings(population)
+    assert population.diverged() == [0, 0]  # no training loss told
+    assert look.ends == (End(wild, "diverged", diverged_step=first_bad - 1), End(tame, "done"))
+    assert wild.run_id not in look.evaluations
+
+
+# ---- compaction ----
+
+
+def test_dead_members_are_carried_until_a_quarter_is_dead(make_run):
+    runs = [make_run({"seed": seed, "train.steps": 8, "train.evaluations": 4}) for seed in range(5)]
+    population = Scripted(dict.fromkeys(runs, [0.1] * 4), diverges={runs[0]: 1, runs[1]: 3})
+    lookings(population)
+    assert [entry for entry in population.asked if entry[0] == "keep"] == [("keep", 3)]
+    assert (
+        population.asked.index(("keep", 3)) == 4
+    )  # after the second look: one of five was not enough
+
+
+def test_compaction_changes_no_number(make_run, make_population, monkeypatch):
+    length = {"train.steps": 16, "train.evaluations": 4}
+    tame = [
+        make_run({**length, "seed": 1, "train.decay": "constant"}),
+        make_run({**length, "seed": 2, "train.lr": 0.01}),
+    ]
+    wild = [make_run({**length, **EXPLODING, "seed": seed}) for seed in (3, 4)]
+    mixed = [wild[0], tame[0], wild[1], tame[1]]
+    thinned, whole = make_population(mixed), make_population(mixed)
+    with_compaction = lookings(thinned)
+    assert len(thinned.members) == 2
+    monkeypatch.setattr(loop, "COMPACT_SHARE", 2.0)
+    assert lookings(whole) == with_compaction
+    assert len(whole.members) == 4
+    assert lookings(make_population(tame))[-1].evaluations == with_compaction[-1].evaluations
+
+
+# ---- interruption ----
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 5])
+def test_a_resumed_loop_yields_what_the_whole_one_would_have(make_run, make_population, stop_at):
+    runs = [make_run(), make_run({"seed": 1, "train.lr": 0.01})]
+    whole = list(train(make_population(runs), EarlyDecisions()))
+    first = make_population(runs)
+    before = list(
+        itertools.takewhile(
+            lambda event: not (isinstance(event, Ready) and event.step == stop_at),
+            train(first, EarlyDecisions()),
+        )
+    )
+    second = make_population(runs)
+    second.restore(first.state())
+    assert before + list(train(second, EarlyDecisions())) == whole
+
+
+# ---- waiting for the device ----
+
+
+def test_nothing_waits_for_the_device_between_two_looks(make_run, make_population, monkeypatch):
+    """Every way in which Python can ask for a value is closed; a step of training, its data
+    included, must not need one.
+    """
+    runs = [make_run({"train.clip": 1.0}), make_run(seed=1)]
+    population = make_population(runs)
+    population.train_step(
+        population.task.batch("train", 0)
+    )  # data sets are drawn once, at the first step
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("asked for a value on the device")
+
+    for name in (
+        "item",
+        "tolist",
+        "cpu",
+        "numpy",
+        "nonzero",
+        "__bool__",
+        "__int__",
+        "__float__",
+        "__index__",
+    ):
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+    for step in range(1, 6):  # over the border of an epoch
+        population.train_step(population.task.batch("train", step))
+    with pytest.raises(AssertionError, match="asked for a value"):
+        population.evaluate()

@@ -1,0 +1,108 @@
+"""Learning rates against torch's own schedulers, at every step and at the edges of the warmup."""
+
+import numpy as np
+import pytest
+import torch
+from torch.optim.lr_scheduler import (
+    ConstantLR,
+    CosineAnnealingLR,
+    LinearLR,
+    LRScheduler,
+    SequentialLR,
+)
+
+from recollect.spec.run import RunSpec
+from recollect.training.population import rates
+
+LR = 0.3
+
+
+def run_with(make_run, **train) -> RunSpec:
+    return make_run({f"train.{key}": value for key, value in {"lr": LR, **train}.items()})
+
+
+def torch_rates(steps: int, make_scheduler) -> np.ndarray:
+    """What an optimiser under that scheduler uses at each step."""
+    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=LR)
+    scheduler: LRScheduler = make_scheduler(optimiser)
+    found = []
+    for _ in range(steps):
+        found.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        scheduler.step()
+    return np.array(found)
+
+
+def decayed(optimiser, decay: str, steps: int) -> LRScheduler:
+    if decay == "cosine":
+        return CosineAnnealingLR(optimiser, steps)
+    if decay == "linear":
+        return LinearLR(optimiser, 1.0, 0.0, steps)
+    return ConstantLR(optimiser, 1.0)
+
+
+def with_warmup(optimiser, decay: str, rising: int, steps: int) -> LRScheduler:
+    warmup = LinearLR(optimiser, 1 / rising, 1.0, rising - 1)
+    return SequentialLR(optimiser, [warmup, decayed(optimiser, decay, steps - rising)], [rising])
+
+
+@pytest.mark.parametrize("decay", ["cosine", "linear", "constant"])
+@pytest.mark.parametrize("steps", [2, 7, 40])
+def test_without_warmup_the_rate_is_torchs(make_run, decay, steps):
+    run = run_with(make_run, steps=steps, evaluations=1, warmup=0, decay=decay)
+    np.testing.assert_allclose(
+        rates(run), torch_rates(steps, lambda o: decayed(o, decay, steps)), rtol=1e-9, atol=1e-15
+    )
+
+
+@pytest.mark.parametrize("decay", ["cosine", "linear", "constant"])
+@pytest.mark.parametrize(("steps", "rising"), [(40, 4), (40, 20), (10, 9), (7, 2)])
+@pytest.mark.filterwarnings(
+    "ignore:The epoch parameter"
+)  # torch's SequentialLR calls its own deprecated argument
+def test_with_warmup_the_rate_is_torchs(make_run, decay, steps, rising):
+    run = run_with(make_run, steps=steps, evaluations=1, warmup=rising / steps, decay=decay)
+    expected = torch_rates(steps, lambda o: with_warmup(o, decay, rising, steps))
+    np.testing.assert_allclose(rates(run), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_the_first_rate_is_above_zero_and_the_peak_is_reached(make_run):
+    found = rates(run_with(make_run, steps=100, evaluations=1, warmup=0.1))
+    assert found[0] == pytest.approx(LR / 10)
+    assert found.max() == found[9] == found[10] == pytest.approx(LR)
+    assert found[-1] > 0
+
+
+@pytest.mark.parametrize("decay", ["cosine", "linear", "constant"])
+def test_a_warmup_of_one_rises_to_the_end(make_run, decay):
+    found = rates(run_with(make_run, steps=8, evaluations=1, warmup=1.0, decay=decay))
+    np.testing.assert_allclose(found, LR * np.arange(1, 9) / 8)
+
+
+@pytest.mark.parametrize("decay", ["cosine", "linear", "constant", "cosine-per-epoch"])
+@pytest.mark.parametrize("warmup", [0, 0.1, 1])
+def test_a_single_step_is_made_at_the_peak(make_run, decay, warmup):
+    run = run_with(make_run, steps=1, evaluations=1, warmup=warmup, decay=decay)
+    assert rates(run).tolist() == pytest.approx([LR])
+
+
+def test_a_warmup_shorter_than_half_a_step_is_none(make_run):
+    short = rates(run_with(make_run, steps=10, evaluations=1, warmup=0.04))
+    np.testing.assert_array_equal(
+        short, rates(run_with(make_run, steps=10, evaluations=1, warmup=0))
+    )
+
+
+def test_cosine_per_epoch_is_torchs_cosine_stepped_once_an_epoch(make_run):
+    run = run_with(make_run, steps=20, evaluations=1, warmup=0, decay="cosine-per-epoch")
+    assert run.steps_per_epoch == 4
+    per_epoch = torch_rates(5, lambda o: CosineAnnealingLR(o, 5))
+    np.testing.assert_allclose(rates(run), per_epoch.repeat(4), rtol=1e-9)
+
+
+def test_a_last_epoch_that_is_not_whole_still_trains(make_run):
+    found = rates(run_with(make_run, steps=18, evaluations=1, warmup=0, decay="cosine-per-epoch"))
+    np.testing.assert_allclose(
+        found, torch_rates(5, lambda o: CosineAnnealingLR(o, 5)).repeat(4)[:18], rtol=1e-9
+    )
+    assert found.min() > 0
