@@ -1,11 +1,11 @@
-# Each target does all its own set-up: a virtual environment in .venv, installed from pinned versions.
+# Each target does all its own set-up: a virtual environment in .venv, from pinned versions.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
 
-.PHONY: demo test check unit faults peers truths mixers bench figures gallery clean
+.PHONY: demo test check unit faults peers truths mixers bench figures gallery graph docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -17,10 +17,13 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Two processes of one thread each: the tests are many small problems, and a CPU's threads would only wait for one another.
+# Two processes of one thread each: the tests are many small problems, and a CPU's threads would
+# only wait for one another.
 unit: $(VENV)/installed-dev
-	@command -v chromium >/dev/null || echo "no chromium here: the page's tests in a browser are left out (apt-get install chromium)"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --ignore tests/faults --ignore tests/peers --ignore tests/truths
+	@command -v chromium >/dev/null || \
+	  echo "no chromium: the page's tests in a browser are left out (apt-get install chromium)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 \
+	  --ignore tests/faults --ignore tests/peers --ignore tests/truths
 
 # Alone: they kill processes at random moments and measure what is left.
 faults: $(VENV)/installed-dev
@@ -34,10 +37,11 @@ peers: $(VENV)/installed-peers
 truths: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 tests/truths
 
-# The table in docs/mixers.md, with the deviations as they come out here.
+# The table in docs/mixers.md, with the deviations as they come out here, and examples/zoo.toml.
 mixers: $(VENV)/installed-peers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/peers --deviations docs/deviations.json
 	$(BIN)/python docs/mixers.py
+	$(BIN)/python docs/zoo.py
 
 bench: $(VENV)/installed
 	$(BIN)/python bench/data.py
@@ -50,6 +54,15 @@ figures: demo
 # Every figure and table of the study from the rows in results/paper.
 gallery: $(VENV)/installed
 	$(BIN)/python docs/gallery.py
+
+# The layers of the package and what imports what, as docs/architecture.svg.
+graph: $(VENV)/installed
+	$(BIN)/python docs/graph.py
+
+# The pages of docs/ as a site, with the Python interface from its docstrings.
+docs: $(VENV)/installed-docs
+	$(BIN)/python docs/api.py
+	$(BIN)/mkdocs build --quiet --strict --site-dir site
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -64,5 +77,9 @@ $(VENV)/installed-peers: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OUT)
+	rm -rf $(VENV) $(OUT) site

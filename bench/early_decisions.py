@@ -1,9 +1,9 @@
 """What early decisions would have saved, and changed: `python bench/early_decisions.py
 DIR|EXPORT.json ...`.
 
-Replays the rules of recollect/early.py on the full curves of stored results: folders of results, or
-files made by `recollect export DIR --format json --curves`. Only runs that were trained to their
-last step, or until they were solved, count. For each share of learning rate ahead
+Replays the rules of recollect/training/early.py on the full curves of stored results: folders of
+results, or files made by `recollect export DIR --format json --curves`. Only runs that were trained
+to their last step, or until they were solved, count. For each share of learning rate ahead
 (`train.stop_hopeless`) it prints how many runs would have been stopped, how many of them would have
 ended solved (score of at least TAU) although they were not when stopped, how many windows W(TAU) of
 the mean over seeds move at all, how many by more than a hundredth of a decade, and the share of
@@ -31,7 +31,7 @@ Finished = tuple[RunRow, RunSpec, list[Evaluation]]
 
 
 def read(path: Path) -> list[Finished]:
-    """The runs that were trained to their last step or until they were solved, with their curves."""
+    """The runs that were trained to their last step or until they were solved; their curves."""
     rows, curves = _exported(path) if path.suffix == ".json" else _stored(path)
     found = []
     for row in rows:
@@ -72,7 +72,7 @@ def stopped_at(run: RunSpec, curve: Sequence[Evaluation], share: float, score: f
     return curve[-1]
 
 
-def told(runs: Sequence[Finished], share: float, score: float) -> str:
+def table_line(runs: Sequence[Finished], share: float, score: float) -> str:
     """One line of the table."""
     ends = [stopped_at(run, curve, share, score) for _, run, curve in runs]
     stopped = lost = made = 0
@@ -122,10 +122,10 @@ def main() -> None:
         f"{'> ' + str(MOVED):>8} {'most':>8} {'saved':>8}"
     )
     for share in SHARES:
-        print(told(runs, share, 0.0))
+        print(table_line(runs, share, 0.0))
     for score in SOLVED:
         for share in (0.0, 0.1, 0.2):
-            print(told(runs, share, score))
+            print(table_line(runs, share, score))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 RESULTS MIXER --places N`.
 
 The runs of one mixer train again on paper, in their stored order, each for as many steps as it
-made. Packs one after the other are compared with packs side by side as the runner makes them. The
+made. Packs one after the other are compared with packs side by side as a worker makes them. The
 speed of n members is read from a stored benchmark of that mixer (`bench/scaling.py`); packs side by
 side count as one pack of the sum, which two streams on an H200 come close to: 3,228 run-steps/s for
-attention at S1 as 8 + 8, 3,270 as 16, 2,750 in turn (docs/decisions/packs-side-by-side.md). Preparing and recording take no
-time here.
+attention at S1 as 8 + 8, 3,270 as 16, 2,750 in turn (docs/decisions/packs-side-by-side.md).
+Preparing and recording take no time here.
 """
 
 import argparse
@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from recollect.api import Results
-from recollect.running import worker as runner
-from recollect.running.planning import planner
 from recollect.running.planning.bench import Report
+from recollect.running.planning.memory import count_joining
+from recollect.running.worker import MOST_PACKS
 from recollect.training.loop import COMPACT_SHARE
 
 SPEEDS = Path(__file__).parent.parent / "results" / "bench" / "h200-scaling.json"
@@ -52,10 +52,10 @@ def replay(
     stride = math.gcd(*lives)  # runs end at these steps alone
     waiting, packs, seconds, most = list(lives), list[Pack](), 0.0, 0
     while waiting or packs:
-        if not packs or (side_by_side and len(packs) < runner.MOST_PACKS):
+        if not packs or (side_by_side and len(packs) < MOST_PACKS):
             most = most if packs else 0
             taken = sum(len(pack.left) for pack in packs)
-            room = planner.joining(len(waiting), taken, places, most) if waiting else 0
+            room = count_joining(len(waiting), taken, places, most) if waiting else 0
             if room:
                 packs.append(Pack(waiting[:room], room))
                 waiting = waiting[room:]

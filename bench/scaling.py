@@ -7,7 +7,7 @@ import json
 
 import torch
 
-from recollect.running.planning.bench import SHAPES, Shape, examine, measure
+from recollect.running.planning.bench import SHAPES, Shape, describe_device, measure
 
 MIXERS = ("attention", "mamba")
 PRECISION = "bf16"
@@ -22,7 +22,7 @@ LENGTHS = (
 )  # with the study's pairs and batch
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-report = examine(device, PRECISION)
+report = describe_device(device, PRECISION)
 for mixer in MIXERS:
     for members in MEMBERS:
         report.speeds.append(

@@ -1,18 +1,18 @@
-"""The selective scan alone, forward and backward in milliseconds: `python bench/selective_scan.py`;
-needs a CUDA device.
+"""Mamba's selection and scan, forward and backward in milliseconds: `python
+bench/selective_scan.py`; needs a CUDA device.
 
-Timed as training runs it, as a recording that is replayed: launches from Python would cost more
-than the smallest shape.
+Timed as training runs it: the operation that Mamba calls, with the products that choose step sizes,
+B and C, as a recording that is replayed. Launches from Python would cost more than the smallest
+shape. (docs/decisions/selective-scan-on-a-gpu.md has the scan without the products.)
 """
 
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 
 from recollect.ops.selective_scan import selective_scan
 
-STATE, REPEATS, WARM = 16, 10, 3
+STATE, EXPAND, REPEATS, WARM = 16, 2, 10, 3
 SHAPES = (
     (16, 512, 128, 64),
     (4, 256, 1024, 256),
@@ -43,12 +43,20 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 def both(members: int, batch: int, channels: int, length: int) -> tuple[float, float]:
     """Forward alone; what the backward adds to it."""
-    device = torch.device("cuda")
-    u, delta = (torch.randn(members, batch, length, channels, device=device) for _ in range(2))
-    b, c = (torch.randn(members, batch, length, STATE, device=device) for _ in range(2))
-    a = -16 * torch.rand(members, channels, STATE, device=device)
-    tensors = [x.detach().requires_grad_() for x in (u, 0.1 * F.softplus(delta), a, b, c)]
-    ones = torch.ones_like(u)
+    rank = -(-channels // EXPAND // 16)
+    shapes = {
+        "u": (members, batch, length, channels),
+        "select": (members, channels, rank + 2 * STATE),
+        "raise": (members, rank, channels),
+        "bias": (members, channels),
+        "a_log": (members, channels, STATE),
+        "skip": (members, channels),
+    }
+    drawn = {name: torch.randn(shape, device="cuda") for name, shape in shapes.items()}
+    drawn["select"] *= channels**-0.5
+    drawn["bias"] -= 3  # step sizes around 0.05
+    tensors = [x.requires_grad_() for x in drawn.values()]
+    ones = torch.ones_like(tensors[0])
     forward = milliseconds(lambda: selective_scan(*tensors))
     return forward, milliseconds(
         lambda: torch.autograd.grad(selective_scan(*tensors), tensors, ones)

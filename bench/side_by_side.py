@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import torch
 
-from recollect.running.planning import bench, planner
+from recollect.running.planning.bench import parse_shape
+from recollect.running.planning.speed import wait, warm_steps
 from recollect.spec.run import RunSpec
 from recollect.tasks.base import Task
 from recollect.tasks.build import build_task
@@ -25,14 +26,14 @@ def per_second(populations: list[Population], after_each: Callable[[], None]) ->
     """Run-steps, of all members of all populations."""
     device, task = populations[0].device, populations[0].task
     start = 0.0
-    for step in range(planner.warm_steps(device) + STEPS):
-        if step == planner.warm_steps(device):
-            planner.wait(device)
+    for step in range(warm_steps(device) + STEPS):
+        if step == warm_steps(device):
+            wait(device)
             start = time.perf_counter()
         for population in populations:
             population.train_step(task.batch("train", step))
             after_each()
-    planner.wait(device)
+    wait(device)
     return (
         STEPS
         * sum(len(population.members) for population in populations)
@@ -47,16 +48,16 @@ def population(run: RunSpec, task: Task, device: torch.device, seeds: range) -> 
 if __name__ == "__main__":
     mixer, shape, *sizes = sys.argv[1:]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    run = bench.shape_of(shape).run(mixer)
+    run = parse_shape(shape).run(mixer)
     task = build_task(run.task, run.data_seed, run.train.batch, device)
     for size in map(int, sizes):
         found = []
-        for wait in (lambda: planner.wait(device), lambda: None):
+        for after_each in (lambda: wait(device), lambda: None):
             two = [
                 population(run, task, device, range(size)),
                 population(run, task, device, range(size, 2 * size)),
             ]
-            found.append(per_second(two, wait))
+            found.append(per_second(two, after_each))
             del two
         found.append(per_second([population(run, task, device, range(2 * size))], lambda: None))
         apart, beside, one = found

@@ -8,8 +8,8 @@ import sys
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from recollect.running.planning.bench import shape_of
-from recollect.running.planning.planner import wait, warm_steps
+from recollect.running.planning.bench import parse_shape
+from recollect.running.planning.speed import wait, warm_steps
 from recollect.tasks.build import build_task
 from recollect.training.population import Population
 
@@ -17,7 +17,7 @@ MEMBERS, STEPS, SHOWN = 16, 3, 25
 
 device = torch.device("cuda")
 mixer, precision, *shape = sys.argv[1:]
-run = shape_of(shape[0] if shape else "S1").run(mixer, precision)
+run = parse_shape(shape[0] if shape else "S1").run(mixer, precision)
 task = build_task(run.task, run.data_seed, run.train.batch, device)
 population = Population(
     [run.model_copy(update={"seed": seed}) for seed in range(MEMBERS)], task, device

@@ -16,23 +16,25 @@ from recollect.tasks.options import MqarSpec
 HERE = Path(__file__).parent
 LENGTH = 64
 WIDTHS = (64, 128)
+SIZES = " / ".join(map(str, WIDTHS))
 
 HEAD = f"""# The mixers
 
-Written by `make mixers`: parameters and states are counted, deviations measured. One layer's mixer with default options,
-without the block around it. State: floats that a step-by-step decoder keeps per sequence of length {LENGTH}; the mean, where
-layers differ. `recollect mixers NAME` shows the options, the file `recollect/mixers/NAME.py` the equations, a glossary, the
-initialisation, and where it deviates from the official code.
+Written by `make mixers`: parameters and states are counted, deviations measured. One layer's mixer
+with default options, without the block around it. State: floats that a step-by-step decoder keeps
+per sequence of length {LENGTH}; the mean, where layers differ. `recollect mixers NAME` shows the
+options, the file `recollect/mixers/NAME/mixer.py` the equations, a glossary, the initialisation,
+and where it deviates from the official code.
 
-| mixer | family | paper | parameters, width {WIDTHS[0]} / {WIDTHS[1]} | state, width {WIDTHS[0]} / {WIDTHS[1]} | what it is |
+| mixer | family | paper | parameters, width {SIZES} | state, width {SIZES} | what it is |
 |---|---|---|---|---|---|
 """
 
 OPEN_HEAD = """
 ## What the study leaves open
 
-Each question is an option with a default; what a run used is part of its identity and of its row. Where a default depends on
-the mixer, `recollect mixers NAME` says it.
+Each question is an option with a default; what a run used is part of its identity and of its row.
+Where a default depends on the mixer, `recollect mixers NAME` says it.
 
 | question | option | values | default |
 |---|---|---|---|
@@ -68,9 +70,10 @@ OPEN = [  # the question, and where its option is
 PEERS = """
 ## Against what other people wrote
 
-The largest deviation over all outputs, and over the gradients of the input and of every copied weight, relative to the largest
-value of the tensor compared, measured by `tests/peers/`. About 1e-15 is agreement of float64, 1e-7 of float32, in which some of
-the others compute whatever they are given.
+The largest deviation over all outputs, and over the gradients of the input and of every copied
+weight, relative to the largest value of the tensor compared, measured by `tests/peers/`. About
+1e-15 is agreement of float64, 1e-7 of float32, in which some of the others compute whatever they
+are given.
 
 | mixer | compared with | outputs | gradients |
 |---|---|---|---|

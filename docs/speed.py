@@ -1,30 +1,34 @@
-"""Write docs/speed.md and docs/speed.png from the stored benchmarks in results/bench/: python
-docs/speed.py.
+"""Write docs/speed.md and docs/speed.png from the benchmarks stored in results/bench/.
+
+python docs/speed.py
 """
 
 import json
+import textwrap
 from pathlib import Path
 
-import matplotlib
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-from recollect.running.planning.bench import SHAPES, Report, Speed, shape_of
+from recollect.plotting.colours import mixer_style
+from recollect.plotting.settings import SCREEN, screen_style, to_bytes
+from recollect.running.planning.bench import SHAPES, Report, Speed, parse_shape
 
 HERE = Path(__file__).parent
 STORED = HERE.parent / "results" / "bench"
 RATES = (100, 200, 500, 1_000, 2_000, 4_000, 10_000)
+COLUMNS = 100
 
 HEAD = """# Speed
 
-Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` and `bench/scaling.py` wrote on the
-device named. A run-step is one optimiser step of one run; two layers of mixer and MLP on multi-query recall, vocabulary 8,192.
-The limit is the larger of the multiply-adds of a step at the rate of a large matrix product and the bytes a step must move at
-the rate of a copy, both measured on the same device (see `recollect/bench.py`). "together": members of the population measured.
-"First step": of a shape seen before, whose kernels are found compiled on the disk. The last lines are first steps of new
-shapes, each from a cold process with an empty cache, and one of them again, as a loop around `bench.measure` printed them. The
-figure is some hours older than the tables.
+Written by `python docs/speed.py` from `results/bench/`, which `recollect bench --json` and
+`bench/scaling.py` wrote on the device named. A run-step is one optimiser step of one run; two
+layers of mixer and MLP on multi-query recall, vocabulary 8,192. The limit is the larger of two
+times, both at rates measured on the same device: the multiply-adds of a step at the rate of a large
+matrix product, and the bytes a step must move at the rate of a copy (see
+`recollect/running/planning/bench.py`). "together": members of the population measured. "First
+step": of a shape seen before, whose kernels are found compiled on the disk. The last lines are
+first steps of new shapes, each from a cold process with an empty cache, and one of them again, as a
+loop around `bench.measure` printed them. The figure is some hours older than the tables.
 """
 
 
@@ -38,7 +42,7 @@ def about(report: Report) -> str:
         f"copy {report.copy_bytes_per_s / 1e12:.2f} TB/s, matrix product "
         f"{report.multiply_adds_per_s / 5e11:.0f} TFLOP/s"
     )
-    return f"{report.device}, {report.date[:10]}: {rates}; {versions}."
+    return textwrap.fill(f"{report.device}, {report.date[:10]}: {rates}; {versions}.", COLUMNS)
 
 
 def table(report: Report) -> str:
@@ -68,43 +72,46 @@ def _cell(speed: Speed | None) -> str:
     )
 
 
-def draw(report: Report) -> None:
+def draw(report: Report) -> Figure:
     """Against the number of members at S1, and against width and length with 16 of them."""
-    figure, (by_members, by_width, by_length) = plt.subplots(
-        1, 3, figsize=(12, 3.6), layout="constrained"
-    )
-    for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
-        own = [
-            speed for speed in report.speeds if speed.mixer == mixer and speed.run_steps_per_s > 0
-        ]
-        members = sorted(
-            (speed.population, speed.run_steps_per_s) for speed in own if speed.shape == "S1"
-        )
-        by_members.plot(*zip(*members, strict=True), marker="o", label=mixer)
-        written_out = [
-            (shape_of(speed.shape), speed.run_steps_per_s)
-            for speed in own
-            if speed.shape not in SHAPES
-        ]
-        widths = sorted((shape.width, per_s) for shape, per_s in written_out if shape.length == 64)
-        lengths = sorted((shape.length, per_s) for shape, per_s in written_out if shape.width == 64)
-        by_width.plot(*zip(*widths, strict=True), marker="o", label=mixer)
-        by_length.plot(*zip(*lengths, strict=True), marker="o", label=mixer)
-    for axes, label in (
-        (by_members, "members together (S1)"),
-        (by_width, "width (length 64, 16 members)"),
-        (by_length, "length (width 64, 16 members,\nbatch 512, 512, 256, 128)"),
-    ):
-        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="run-steps per second")
-        axes.grid(alpha=0.3)
-        ticks = sorted({round(x) for line in axes.get_lines() for x in line.get_xdata()})
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        low, high = axes.get_ylim()
-        marks = [mark for mark in RATES if low <= mark <= high]
-        axes.set_yticks(marks, [f"{mark:,}" for mark in marks])
-        axes.minorticks_off()
-    by_members.legend(frameon=False)
-    figure.savefig(HERE / "speed.png", dpi=120)
+    with screen_style():
+        figure = Figure(figsize=(12, 3.6), layout="constrained")
+        by_members, by_width, by_length = figure.subplots(1, 3)
+        for mixer in dict.fromkeys(speed.mixer for speed in report.speeds):
+            own = [
+                (speed.shape, speed.population, speed.run_steps_per_s)
+                for speed in report.speeds
+                if speed.mixer == mixer and speed.run_steps_per_s > 0
+            ]
+            other = [(parse_shape(shape), per_s) for shape, _, per_s in own if shape not in SHAPES]
+            plot(
+                by_members, mixer, [(count, per_s) for shape, count, per_s in own if shape == "S1"]
+            )
+            plot(by_width, mixer, [(s.width, per_s) for s, per_s in other if s.length == 64])
+            plot(by_length, mixer, [(s.length, per_s) for s, per_s in other if s.width == 64])
+        label_axes(by_members, "members together (S1)")
+        label_axes(by_width, "width (length 64, 16 members)")
+        label_axes(by_length, "length (width 64, 16 members,\nbatch 512, 512, 256, 128)")
+        by_members.legend(frameon=False, handlelength=3)
+    return figure
+
+
+def plot(axes, mixer: str, points: list[tuple[int, float]]) -> None:
+    x, y = zip(*sorted(points), strict=True)
+    style = mixer_style(mixer)
+    axes.plot(x, y, color=style.colour, marker=style.marker, ls=style.stroke, label=mixer)
+
+
+def label_axes(axes, label: str) -> None:
+    """Log axes with a tick at every measured x, and at round numbers of run-steps."""
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="run-steps per second")
+    axes.grid(alpha=0.3)
+    ticks = sorted({round(x) for line in axes.get_lines() for x in line.get_xdata()})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    low, high = axes.get_ylim()
+    marks = [mark for mark in RATES if low <= mark <= high]
+    axes.set_yticks(marks, [f"{mark:,}" for mark in marks])
+    axes.minorticks_off()
 
 
 def page() -> str:
@@ -123,5 +130,5 @@ def page() -> str:
 
 if __name__ == "__main__":
     for stored in STORED.glob("*-scaling.json"):
-        draw(load(stored))
+        (HERE / "speed.png").write_bytes(to_bytes(draw(load(stored)), "png", 120, SCREEN))
     (HERE / "speed.md").write_text(page())

@@ -1,161 +1,64 @@
 """The same work from Python: `recollect.run("sweep.toml", out="out").to_pandas()`."""
 
-import time
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recollect.analysis import flatten
-from recollect.mixers.fla.options import FlaSpec
 from recollect.reports.paper.presets import open_sweep
-from recollect.rows import Evaluation, RunRow
-from recollect.spec.run import RunSpec
+from recollect.running import engine
+from recollect.running.budget import Budget
+from recollect.running.engine import choose_device as choose_device
+from recollect.running.engine import plan as plan
+from recollect.running.engine import require_mixers as require_mixers
+from recollect.running.events import Event, ignore
+from recollect.running.results import Results as Results
+from recollect.running.signals import Interrupts, never
 from recollect.spec.sweep import Sweep, build_sweep
-from recollect.store import Store
-from recollect.store.records import Plan, PlannedRun
-
-if TYPE_CHECKING:
-    import pandas
-    import torch
-
-    from recollect.running.events import Notice
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a folder holds: one row per run and its curve."""
-
-    rows: list[RunRow]
-    curves: dict[str, list[Evaluation]]
-
-    @classmethod
-    def load(cls, folder: Path | str) -> "Results":
-        with Store.open(Path(folder), read_only=True) as store:
-            return cls(store.rows(), store.curves())
-
-    @classmethod
-    def load_all(cls, folders: Iterable[Path | str]) -> "Results":
-        """Several folders as one: a run that stands in more than one is taken from the first where
-        it ended in a result.
-        """
-        rows: dict[str, RunRow] = {}
-        curves: dict[str, list[Evaluation]] = {}
-        for folder in folders:
-            found = cls.load(folder)
-            for row in found.rows:
-                if row.run_id not in rows or (
-                    not _has_result(rows[row.run_id]) and _has_result(row)
-                ):
-                    rows[row.run_id] = row
-                    curves[row.run_id] = found.curves.get(row.run_id, [])
-        return cls(
-            list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve}
-        )
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """One line per run: the specification as dotted columns, then the results.
-
-        Needs pandas installed.
-        """
-        import pandas
-
-        records = [
-            flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"}
-            for row in self.rows
-        ]
-        return pandas.DataFrame(records)
-
-
-def _has_result(row: RunRow) -> bool:
-    return row.status in ("done", "diverged")
-
-
-def plan(store: Store, sweep: Sweep) -> Plan:
-    """Put the runs of a sweep into a store; those it knows already stay as they are."""
-    runs = [
-        PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance)
-        for run in sweep.runs
-    ]
-    return store.plan(runs, sweep.name, sweep.source)
 
 
 def run(
-    sweep: Sweep | Mapping[str, Any] | Path | str,
+    sweep: Sweep | Mapping[str, Any] | Path | str | None,
     out: Path | str,
     device: str = "auto",
     overrides: Iterable[str] = (),
-    listen: "Callable[[Notice], None]" = lambda notice: None,
-    keep: str = "best",
-    snapshots: int = 0,
+    listen: Callable[[Event], None] = ignore,
+    keep: str | None = None,
+    snapshots: int | None = None,
     budget: float | None = None,
+    workers: int = 1,
+    plugins: Iterable[Path | str] = (),
+    stop: Callable[[], int] = never,
+    signals: bool = False,
+    retry_failed: bool = False,
 ) -> Results:
     """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep) into
-    `out`; returns its results.
+    `out`; returns its results. Without a sweep, train what `out` holds.
 
-    `keep` and `snapshots` say whose weights are kept, as on the command line (see keep.py). With a
-    `budget` of minutes the most telling runs come first (see budget.py), and what is not reached
-    stays todo.
+    `keep` and `snapshots` say whose weights are kept, as on the command line; without both, as the
+    folder began, or the best of each cell. With a `budget` of minutes the most telling runs come
+    first, and what is not reached stays todo. `workers` are processes that train; 0 takes as many
+    as suit the cores and the memory. With more than one, the calling script needs the usual
+    `if __name__ == "__main__":`. `plugins` are files that register mixers. `listen` gets the events
+    of recollect/running/events.py. When `stop`, asked between steps, returns an exit code, or with
+    `signals` when the process is asked to end, checkpoints are saved and Stopped is raised.
     """
-    started = time.monotonic()
-    from recollect.running.spending import spend
-    from recollect.running.worker import Worker
-    from recollect.store.weights import Policy
+    limit = Budget.start(budget, workers)
+    files = [Path(plugin) for plugin in plugins]
+    if files:
+        from recollect.mixers.plugins.load import load_plugin
 
+        for file in files:
+            load_plugin(file)
     if isinstance(sweep, str | Path):
         sweep = open_sweep(str(sweep), overrides)
-    elif not isinstance(sweep, Sweep):
+    elif sweep is not None and not isinstance(sweep, Sweep):
         sweep = build_sweep(sweep)
-    target = choose_device(device)
-    require_mixers(sweep.runs, target)
-    policy = Policy.parse(keep, snapshots)
-    policy.require(sweep.runs)
     folder = Path(out)
-    with Store.create(folder) as store:
-        plan(store, sweep)
-        policy.remember(store)
-        worker = Worker(store, folder, target, listen)
-        if budget is None:
-            worker.work()
-        else:
-            spend(worker, started + 60 * budget)
+    with Interrupts() if signals else contextlib.nullcontext() as interrupts:
+        engine.train(
+            folder, sweep, device=device, keep=keep, snapshots=snapshots, budget=limit,
+            workers=workers, plugins=files, retry_failed=retry_failed, listen=listen,
+            stop=(lambda: stop() or interrupts.exit_code()) if interrupts else stop,
+        )  # fmt: skip
     return Results.load(folder)
-
-
-def require_mixers(runs: Iterable[RunSpec], device: "torch.device") -> None:
-    """Refuse, before anything is written, mixers whose code is not here or does not run on this
-    device.
-    """
-    layers = {
-        kind.model_dump_json(): kind
-        for run in runs
-        for kind in run.model.mixer.kinds()
-        if isinstance(kind, FlaSpec)
-    }
-    if layers:
-        from recollect.mixers.fla.mixer import layer_class
-
-        for layer in layers.values():
-            layer_class(layer, device)
-
-
-def choose_device(name: str) -> "torch.device":
-    """`auto` is a GPU if there is one; a device that is not here is refused."""
-    import torch
-
-    from recollect.errors import SpecError
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    known = [
-        "cpu",
-        *(["cuda"] if torch.cuda.is_available() else []),
-        *(f"cuda:{i}" for i in range(torch.cuda.device_count())),
-    ]
-    if name not in known:
-        raise SpecError(
-            f"device = {name!r}: not here; use auto or one of "
-            f"{', '.join(known)} "
-            "(`recollect doctor` says why)"
-        )
-    return torch.device(name)

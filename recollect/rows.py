@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 Status = Literal["todo", "running", "done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = ("todo", "running", "done", "diverged", "failed")
-FINISHED: tuple[Status, ...] = ("done", "diverged", "failed")
+WITH_RESULT: tuple[Status, ...] = ("done", "diverged")
+FINISHED: tuple[Status, ...] = (*WITH_RESULT, "failed")
 StopReason = Literal["solved", "hopeless"]
 
 
@@ -21,9 +22,8 @@ class Evaluation:
     test_loss: float
     accuracy: float  # share of scored labels answered right
     exact: float  # share of test rows with every scored label right
-    slices: dict[str, dict[str, float]] = field(
-        default_factory=dict
-    )  # per test split: the same numbers but train_loss
+    # Per test split: the same numbers but train_loss.
+    slices: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def score(self, name: str) -> float:
         """The number its task is judged by: `name` is "accuracy" or "exact"."""
@@ -41,16 +41,14 @@ class RunRow:
     chance: float  # the score of a model that has not learnt the binding
     attempt: int = 0
     steps: int | None = None  # optimiser steps taken
-    wall_s: float | None = (
-        None  # the run's share of its population's time, in the attempt that ended it
-    )
+    # The run's share of its population's time, in the attempt that ended it.
+    wall_s: float | None = None
     train_loss: float | None = None
     test_loss: float | None = None
     accuracy: float | None = None
     exact: float | None = None
-    stopped_early: StopReason | None = (
-        None  # why it ended before its last step, which its specification allowed
-    )
+    # Why it ended before its last step; its specification allowed it.
+    stopped_early: StopReason | None = None
     diverged_step: int | None = None  # first step whose loss was not finite
     failure: str | None = None  # "oom: ..." or "lost: ..."
     parameters: int | None = None
@@ -60,10 +58,18 @@ class RunRow:
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
+    def has_result(self) -> bool:
+        """It ended by itself: trained to its end, or diverged. A failed run has no result."""
+        return self.status in WITH_RESULT
+
+    @property
+    def is_finished(self) -> bool:
+        """No worker will train it: it has a result, or failed."""
+        return self.status in FINISHED
+
+    @property
     def score(self) -> float | None:
-        """The number a run is judged by; a model whose weights are NaN answers at chance, and
-        counts as that.
-        """
+        """The number a run is judged by. A diverged run counts as chance: NaN weights answer so."""
         if self.status == "diverged":
             return self.chance
         return self.exact if self.score_name == "exact" else self.accuracy

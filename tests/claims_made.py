@@ -2,21 +2,32 @@
 run its presets ask for.
 """
 
+import copy
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
-from recollect.reports.paper.claims import CLAIMS, Claim
+from recollect.reports.paper.claims import CLAIMS, Claim, Verdict
+from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.presets import read_preset
 from recollect.rows import Evaluation, RunRow
 from recollect.spec.run import RunSpec
 
 Score = Callable[[RunSpec], float]
+
+
 SEEDS = "sweep.seed=[42,123,777]"  # as many as a verdict needs
+
+
 WIDE = (1e-4, 1e-2)  # what works for attention
+
+
 NARROW = (2.9e-3, 5e-3)  # and for recurrent models: between two of Zoology's rates
+
+
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 
@@ -51,9 +62,16 @@ def _text(run: RunSpec) -> str:
 
 def made_row(run: RunSpec, score: float) -> RunRow:
     return RunRow(
-        run_id=run.run_id, spec=json.loads(_text(run)), status="done", score_name=run.task.score_name,
-        chance=run.task.chance, steps=run.train.steps, accuracy=score, exact=score, parameters=150_000_000,
-    )  # fmt: skip
+        run_id=run.run_id,
+        spec=json.loads(_text(run)),
+        status="done",
+        score_name=run.task.score_name,
+        chance=run.task.chance,
+        steps=run.train.steps,
+        accuracy=score,
+        exact=score,
+        parameters=150_000_000,
+    )
 
 
 def within(run: RunSpec, window: tuple[float, float], top: float, floor: float) -> float:
@@ -108,3 +126,84 @@ def _curve(row: RunRow, bumpy: bool) -> list[Evaluation]:
         loss = 9.0 - 6.2 * learnt
         curve.append(Evaluation((index + 1) * 100, loss, loss, score, score))
     return curve
+
+
+NAMES = [claim.name for claim in CLAIMS]
+
+
+def mixer(run: RunSpec) -> str:
+    return str(run.model.mixer.name)
+
+
+def changed(
+    condition: Callable[[RunSpec], bool], score: Callable[[RunSpec], float]
+) -> Callable[[RunSpec], float]:
+    """The study's scores, but others for the runs that meet the condition."""
+    return lambda run: score(run) if condition(run) else study_score(run)
+
+
+def wide(run: RunSpec) -> float:
+    return within(run, WIDE, 0.995, 0.02)
+
+
+def narrow(run: RunSpec) -> float:
+    return within(run, NARROW, 0.995, 0.02)
+
+
+def never(top: float) -> Callable[[RunSpec], float]:
+    return lambda run: within(run, WIDE, top, min(top, 0.02))
+
+
+def verdict_of(
+    claim: Claim, rows: Sequence[RunRow], bumpy: tuple[str, ...] = ("attention", "mamba")
+) -> Verdict:
+    curves = made_curves(rows, bumpy) if claim.figure == "fig6" else {}
+    (verdict,) = judge([claim], rows, curves)
+    return verdict
+
+
+def reduced(rows: Sequence[RunRow], two_seeds: bool = False) -> list[RunRow]:
+    """The same scores on a smaller vocabulary or alphabet, of one seed unless two are needed."""
+    made = []
+    for row in rows:
+        if row.spec["seed"] == 777 or (row.spec["seed"] == 123 and not two_seeds):
+            continue
+        spec = copy.deepcopy(row.spec)
+        key = "alphabet" if spec["task"]["name"] == "copying" else "vocabulary"
+        spec["task"][key] //= 2
+        made.append(replace(row, spec=spec))
+    return made
+
+
+# Scores with which a claim is false. C18 and C19 turn on their curves.
+CONTRARY: dict[str, Callable[[RunSpec], float]] = {
+    "C1": changed(lambda run: run.model.width == 64 and run.task.length == 512, never(0.8)),
+    "C2": changed(lambda run: mixer(run) == "attention", narrow),
+    "C3": changed(lambda run: mixer(run) == "mamba", wide),
+    "C4": wide,
+    "C5": wide,
+    "C6": never(0.5),
+    "C7": wide,
+    "C8": changed(lambda run: mixer(run) == "h3" and run.model.width == 64, never(0.5)),
+    "C9": changed(lambda run: run.model.width == 2048, never(0.6)),
+    "C10": lambda run: 2.5 * study_score(run),
+    "C11": changed(lambda run: mixer(run) == "hyena" and run.model.width == 2048, never(0.2)),
+    "C12": changed(lambda run: run.task.length == 256, never(0.5)),
+    "C13": changed(lambda run: run.model.width == 256, narrow),
+    "C14": changed(lambda run: mixer(run) == "attention" and run.model.width == 2048, never(0.9)),
+    "C15": changed(lambda run: mixer(run) == "mamba" and run.model.depth == 12, wide),
+    "C16": changed(lambda run: run.model.depth == 24, wide),
+    "C17": changed(lambda run: mixer(run) == "mamba", wide),
+    "C18": study_score,
+    "C19": study_score,
+    "C20": changed(lambda run: mixer(run) == "mamba" and run.model.mixer.kernel == 0, narrow),
+    "C21": never(0.5),
+    "C22": wide,
+    "C23": changed(
+        lambda run: mixer(run) == "mamba" and run.model.positions == "learned", never(0.5)
+    ),
+    "C24": changed(lambda run: mixer(run) == "delta_net", narrow),
+    "C25": never(0.97),
+    "C26": never(0.93),
+}
+CONTRARY_CURVES = {"C18": ("hyena",), "C19": ("hyena",)}  # whose loss falls at once

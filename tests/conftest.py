@@ -119,7 +119,7 @@ def run_command(*arguments: object) -> Said:
             contextlib.redirect_stderr(err),
         ):
             patch.setattr(sys, "argv", ["recollect", *map(str, arguments)])
-            code = cli._outcome()
+            code = cli._exit_code()
     finally:
         for number, handler in zip(numbers, handlers, strict=True):
             signal.signal(number, handler)

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from recollect.analysis import Cell, group_cells
 from recollect.rows import Evaluation, RunRow, Status
 
 
@@ -57,6 +58,12 @@ def make_sweep(
         for lr, per_seed in scores.items()
         for seed, score in enumerate(per_seed, start=1)
     ]
+
+
+def only_cell(rows: Sequence[RunRow]) -> Cell:
+    """The cell of rows that are all of one."""
+    (cell,) = group_cells(rows)
+    return cell
 
 
 # Texts that a page must show as they are.

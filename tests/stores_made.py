@@ -28,7 +28,7 @@ def make_store(
 
 
 def finish(store: Store, rows: Sequence[RunRow]) -> None:
-    """Claim planned runs and end them as their rows say; those that are running are only claimed."""
+    """Claim planned runs and end them as their rows say; those that run are only claimed."""
     claims = store.claim([row.run_id for row in rows], "me", 1e9)
     store.finish(
         [

@@ -18,45 +18,82 @@ SEEDS = (42, 123, 777)
 # Centre and half width, in decades of the rate, of the window in which a model learns; its appetite
 # for width.
 HABITS = {
-    "attention": (-3.0, 1.4, 0.0), "based": (-3.0, 0.8, 0.4), "based_hybrid": (-3.0, 0.8, 0.4), "h3": (-2.8, 0.5, 1.0),
-    "hyena": (-2.7, 0.35, 1.2), "mamba": (-2.85, 0.2, 0.3), "mamba2": (-2.8, 0.4, 0.3), "delta_net": (-2.9, 1.2, 0.3),
-    "rwkv4": (-2.8, 0.4, 1.0), "s6": (-2.85, 0.3, 0.3),
-}  # fmt: skip
+    "attention": (-3.0, 1.4, 0.0),
+    "based": (-3.0, 0.8, 0.4),
+    "based_hybrid": (-3.0, 0.8, 0.4),
+    "h3": (-2.8, 0.5, 1.0),
+    "hyena": (-2.7, 0.35, 1.2),
+    "mamba": (-2.85, 0.2, 0.3),
+    "mamba2": (-2.8, 0.4, 0.3),
+    "delta_net": (-2.9, 1.2, 0.3),
+    "rwkv4": (-2.8, 0.4, 1.0),
+    "s6": (-2.85, 0.3, 0.3),
+}
 
 
-def study_row(mixer: str | dict[str, Any], size: tuple[int, int] = (64, 4), width: int = 64, depth: int = 2, lr: float = 1e-3,
-              seed: int = 42, status: str | None = None, task: dict[str, Any] | None = None,
-              train: dict[str, Any] | None = None, **model: Any) -> RunRow:  # fmt: skip
+def study_row(
+    mixer: str | dict[str, Any],
+    size: tuple[int, int] = (64, 4),
+    width: int = 64,
+    depth: int = 2,
+    lr: float = 1e-3,
+    seed: int = 42,
+    status: str | None = None,
+    task: dict[str, Any] | None = None,
+    train: dict[str, Any] | None = None,
+    **model: Any,
+) -> RunRow:
     """One finished run of the study; `task` stands in for mqar, `model` and `train` add to their
     tables.
     """
     table = mixer if isinstance(mixer, dict) else {"name": mixer}
-    run = RunSpec.parse({
-        "task": task or {"name": "mqar", "length": size[0], "pairs": size[1]},
-        "model": {"mixer": table, "width": width, "depth": depth, **model},
-        "train": {"lr": lr, **(train or {})},
-        "seed": seed,
-    })  # fmt: skip
+    run = RunSpec.parse(
+        {
+            "task": task or {"name": "mqar", "length": size[0], "pairs": size[1]},
+            "model": {"mixer": table, "width": width, "depth": depth, **model},
+            "train": {"lr": lr, **(train or {})},
+            "seed": seed,
+        }
+    )
     score = _score(run)
     lost = status or (
         "diverged" if lr >= 0.05 and table["name"] in ("mamba", "hyena") and seed % 2 else "done"
     )
     ended = lost in ("done", "diverged")
     return RunRow(
-        run_id=run.run_id, spec=json.loads(run.canonical_json()), status=lost, score_name=run.task.score_name,
-        chance=run.task.chance, steps=run.train.steps, accuracy=score if ended else None, exact=score if ended else None,
-        diverged_step=17 if lost == "diverged" else None, parameters=_parameters(run), state_size=16 * width,
-    )  # fmt: skip
+        run_id=run.run_id,
+        spec=json.loads(run.canonical_json()),
+        status=lost,
+        score_name=run.task.score_name,
+        chance=run.task.chance,
+        steps=run.train.steps,
+        accuracy=score if ended else None,
+        exact=score if ended else None,
+        diverged_step=17 if lost == "diverged" else None,
+        parameters=_parameters(run),
+        state_size=16 * width,
+    )
 
 
-def study_rows(mixers: Iterable[str | dict[str, Any]], sizes: Sequence[tuple[int, int]] = SIZES[:1],
-               widths: Sequence[int] = (64,), depths: Sequence[int] = (2,), rates: Sequence[float] = RATES,
-               seeds: Sequence[int] = SEEDS, **more: Any) -> list[RunRow]:  # fmt: skip
+def study_rows(
+    mixers: Iterable[str | dict[str, Any]],
+    sizes: Sequence[tuple[int, int]] = SIZES[:1],
+    widths: Sequence[int] = (64,),
+    depths: Sequence[int] = (2,),
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = SEEDS,
+    **more: Any,
+) -> list[RunRow]:
     """All combinations."""
     return [
         study_row(mixer, size, width, depth, lr, seed, **more)
-        for mixer in mixers for size in sizes for width in widths for depth in depths for lr in rates for seed in seeds
-    ]  # fmt: skip
+        for mixer in mixers
+        for size in sizes
+        for width in widths
+        for depth in depths
+        for lr in rates
+        for seed in seeds
+    ]
 
 
 def study_curve(row: RunRow, points: int = 60) -> list[Evaluation]:

@@ -8,7 +8,7 @@ import torch
 
 import recollect
 from recollect.api import Results, choose_device, plan
-from recollect.cli.tables import duration
+from recollect.cli.speed_tables import duration
 from recollect.errors import SpecError
 from recollect.running.events import PackStarted, RunEnded
 from recollect.spec.sweep import build_sweep
@@ -60,12 +60,12 @@ def test_results_are_what_the_folder_holds(tmp_path: Path):
 def test_a_listener_hears_every_run_and_finished_runs_stay(tmp_path: Path):
     heard: list[Any] = []
     first = recollect.run(TABLE, tmp_path, device="cpu", listen=heard.append)
-    assert [notice.status for notice in heard if isinstance(notice, RunEnded)] == ["done", "done"]
-    assert sum(len(notice.runs) for notice in heard if isinstance(notice, PackStarted)) == 2
+    assert [event.status for event in heard if isinstance(event, RunEnded)] == ["done", "done"]
+    assert sum(len(event.runs) for event in heard if isinstance(event, PackStarted)) == 2
     heard.clear()
     larger = TABLE | {"sweep": {"train": {"lr": [1e-3, 1e-2, 1e-1]}}}
     second = recollect.run(larger, tmp_path, device="cpu", listen=heard.append)
-    assert len([notice for notice in heard if isinstance(notice, RunEnded)]) == 1
+    assert len([event for event in heard if isinstance(event, RunEnded)]) == 1
     assert [row for row in second.rows if row.run_id in first.curves] == first.rows
 
 

@@ -2,7 +2,6 @@
 by being registered.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
@@ -19,26 +18,11 @@ LENGTH = 37  # no multiple of anything a kernel likes
 WIDTH = 12
 DEPTH = 2
 SEEDS = [11, 22, 33, 44]
-# Options that only matter together with another one.
-TOGETHER: dict[str, list[dict[str, Any]]] = {
-    "attention": [
-        {"conv": "qkv", "conv_place": "after"},
-        {"conv": "v", "conv_padding": "same"},
-        {"conv": "k", "conv_padding": "same", "conv_place": "after", "conv_kernel": 3},
-        {"conv": "k", "conv_kernel": 2},
-    ],
-    "mlstm": [{"qkv_block": 0}, {"heads": 2, "kernel": 0}],
-    "min_gru": [{"expand": 2}],
-}
 
 
 def fitting(name: str, width: int) -> dict[str, Any]:
     """What a small width needs because the default is made for larger ones."""
-    return {
-        "mamba2": {"head": math.gcd(64, 2 * width)},
-        "h3": {"state": 8, "head": math.gcd(2, width)},
-        "mlstm": {"qkv_block": math.gcd(4, 2 * width)},
-    }.get(name, {})
+    return MIXERS[name].small_options(width)
 
 
 def table(name: str, width: int) -> dict[str, Any]:
@@ -103,15 +87,15 @@ class Case:
 def _cases() -> list[Case]:
     found = []
     for name in SINGLE:
-        fits = fitting(name, WIDTH)
+        fits, spec = fitting(name, WIDTH), MIXERS[name]
         found += [Case(name, fits), Case(name, fits, layer=1)]
-        found += [Case(name, fits, positions) for positions in MIXERS[name].positions_inside]
-        for option, info in MIXERS[name].model_fields.items():
+        found += [Case(name, fits, positions) for positions in spec.positions_inside]
+        for option, info in spec.model_fields.items():
             found += [
                 Case(name, {**fits, option: value})
                 for value in _others(option, info.annotation, info.default, info.metadata)
             ]
-        found += [Case(name, {**fits, **options}) for options in TOGETHER.get(name, [])]
+        found += [Case(name, {**fits, **options}) for options in spec.option_combinations]
     return found
 
 

@@ -1,10 +1,9 @@
-"""How far seeds lie apart, as a band around their mean; which kind is chosen when something is
-drawn, from the raw scores.
+"""How far seeds lie apart, as a band around their mean. The kind is chosen when something is drawn.
 
 min-max    the lowest and the highest seed
-std        mean - s to mean + s, s the standard deviation of the seeds (n - 1 in the denominator): how far one seed lies off
-interval   mean -+ t s / sqrt(n), t the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom: where the mean
-           over very many seeds lies in 95 of 100 such experiments, as far as scores are normally distributed
+std        mean -+ s, s the standard deviation of the seeds (n - 1 in the denominator)
+interval   mean -+ t s / sqrt(n), t the 97.5 % quantile of Student's distribution with n - 1 degrees
+           of freedom: the 95 % confidence interval of the mean if scores are normally distributed
 
 A score is a share, so a band ends at 0 and 1. A single seed shows no spread: its band has no width,
 whatever the kind.
@@ -47,23 +46,16 @@ def deviation(values: list[float]) -> float:
 
 
 def mean_reach(values: list[float]) -> float:
-    """Half the width of the 95 % interval of the mean; 0 for a single value, whose interval is
-    unknown.
-    """
-    return (
-        student(len(values) - 1) * deviation(values) / math.sqrt(len(values))
-        if len(values) > 1
-        else 0.0
-    )
+    """Half the width of the 95 % interval of the mean; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    return student(len(values) - 1) * deviation(values) / math.sqrt(len(values))
 
 
 @lru_cache
 def student(freedom: float, coverage: float = COVERAGE) -> float:
-    """The t that |T| exceeds in 1 - coverage of all cases, T of Student's distribution with so many
-    degrees of freedom.
-    """
-    # With T = sqrt(freedom) tan(a), the density of the angle a is proportional to cos(a) **
-    # (freedom - 1).
+    """The t that |T| exceeds in 1 - coverage of all cases, for so many degrees of freedom."""
+    # With T = sqrt(freedom) tan(a), the density of a is proportional to cos(a) ** (freedom - 1).
     inside = coverage * _angles(math.pi / 2, freedom)
     low, high = 0.0, math.pi / 2
     for _ in range(50):

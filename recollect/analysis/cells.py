@@ -1,18 +1,25 @@
-"""Runs sorted into cells: all runs of a cell differ only in learning rate and seed, so a cell is
+"""Runs grouped into cells: the runs of a cell differ only in learning rate and seed, so a cell is
 one line of a figure.
 
-Only runs that ended in a result (done or diverged) enter a mean; the others are counted and shown,
-never silently dropped.
+Only runs with a result enter a mean; the others are counted and shown, never silently dropped.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from recollect.analysis.settings import canonical, cell_settings, name_cells
-from recollect.analysis.windows import TAU, Window, best_index, find_window
+from recollect.analysis.naming import join_name, name_cells
+from recollect.analysis.settings import cell_settings
+from recollect.analysis.windows import (
+    TAU,
+    ZOOLOGY_RATES,
+    Window,
+    best_index,
+    find_window,
+    is_sparse_rate,
+)
 from recollect.rows import RunRow
+from recollect.spec.cell import cell_id
 
 
 @dataclass(frozen=True)
@@ -21,9 +28,7 @@ class Rate:
 
     lr: float
     rows: tuple[RunRow, ...]
-    scores: dict[
-        int, float
-    ]  # by seed; diverged runs stand here at chance, runs without a result not at all
+    scores: dict[int, float]  # by seed: diverged runs at chance, runs without a result not at all
 
     @property
     def mean(self) -> float:
@@ -32,6 +37,10 @@ class Rate:
     @property
     def scored(self) -> tuple[RunRow, ...]:
         return tuple(row for row in self.rows if row.spec["seed"] in self.scores)
+
+    @property
+    def diverged(self) -> tuple[RunRow, ...]:
+        return tuple(row for row in self.scored if row.status == "diverged")
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.mixer}, {self.setting}" if self.setting else self.mixer
+        return join_name(self.mixer, self.setting)
 
     @property
     def rows(self) -> tuple[RunRow, ...]:
@@ -57,6 +66,16 @@ class Cell:
     @property
     def score_name(self) -> str:
         return self.rates[0].rows[0].score_name
+
+    @property
+    def parameters(self) -> int | None:
+        """Counted on the model by the first run that was built."""
+        return next((row.parameters for row in self.rows if row.parameters is not None), None)
+
+    @property
+    def state_size(self) -> int | None:
+        """Floats that a decoder keeps per layer and sequence."""
+        return next((row.state_size for row in self.rows if row.state_size is not None), None)
 
     @property
     def scored_rates(self) -> tuple[Rate, ...]:
@@ -81,16 +100,22 @@ class Cell:
 def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
     """Cells in the order of their first run, named by what differs between them."""
     members: dict[str, list[RunRow]] = {}
-    settings: dict[str, dict[str, Any]] = {}
     for row in rows:
-        flat = cell_settings(row.spec)
-        key = canonical(flat)
-        settings.setdefault(key, flat)
-        members.setdefault(key, []).append(row)
-    names = name_cells(list(settings.values()))
+        members.setdefault(cell_id(row.spec), []).append(row)
+    names = name_cells([cell_settings(own[0].spec) for own in members.values()])
     return tuple(
         Cell(*name, _rates(own)) for name, own in zip(names, members.values(), strict=True)
     )
+
+
+def sparse_best(cell: Cell) -> Rate | None:
+    """The best of Zoology's four rates; None before all four have a score, since the best of fewer
+    is another search.
+    """
+    rates = [rate for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
+    if len(rates) < len(ZOOLOGY_RATES):
+        return None
+    return rates[best_index([rate.mean for rate in rates])]
 
 
 def _rates(rows: list[RunRow]) -> tuple[Rate, ...]:
@@ -101,5 +126,5 @@ def _rates(rows: list[RunRow]) -> tuple[Rate, ...]:
 
 
 def _scores(rows: list[RunRow]) -> dict[int, float]:
-    ended = [row for row in rows if row.status in ("done", "diverged")]
+    ended = [row for row in rows if row.has_result]
     return {row.spec["seed"]: row.score for row in ended if row.score is not None}

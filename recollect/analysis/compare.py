@@ -1,16 +1,15 @@
-"""Two sweeps side by side: the cells both have, how far their best scores lie apart, and which
-windows moved.
+"""Two sweeps compared: the cells both have, how far their best scores lie apart, and which windows
+moved.
 
-The difference of two best means carries the noise of the seeds of both: its 95 % interval is
-Welch's (Student's t with the degrees of freedom of Welch and Satterthwaite), and a difference
-counts only if that interval leaves zero out. With a single seed on a side there is no interval, and
-nothing is called a difference.
+The 95 % interval of the difference of two best means is Welch's (Student's t with the degrees of
+freedom of Welch and Satterthwaite); a difference counts only if its interval excludes zero. With a
+single seed on a side there is no interval, and nothing is called a difference.
 """
 
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from recollect.analysis.bands import COVERAGE, deviation, student
 from recollect.analysis.cells import Cell, Rate, group_cells
@@ -19,7 +18,7 @@ from recollect.analysis.settings import canonical, cell_settings
 from recollect.analysis.windows import TAU, Window
 from recollect.rows import RunRow
 
-Verdict = Literal["higher", "lower", "within seed noise", "unknown"]
+Significance = Literal["higher", "lower", "within seed noise", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class CellDifference:
     second: Cell
     difference: float | None  # of the best means; None while a side has no result
     interval: Interval | None
-    verdict: Verdict
+    verdict: Significance
     window: WindowShift
 
 
@@ -61,8 +60,7 @@ def compare_sweeps(
     apart_from: Collection[str] = (),
     tau: float = TAU,
 ) -> Comparison:
-    """Cells are matched by all their settings but the flat keys `apart_from`, which is what the two
-    sweeps differ in.
+    """Cells are matched by all settings but the flat keys `apart_from`, in which the sweeps differ.
 
     Of several cells that only those keys tell apart, the first of each sweep is compared.
     """
@@ -75,9 +73,7 @@ def compare_sweeps(
 
 
 def mean_difference(first: Rate, second: Rate) -> tuple[float, Interval | None]:
-    """The second's mean less the first's, with Welch's interval; None for the interval where a side
-    has a single seed.
-    """
+    """The second's mean less the first's, with Welch's interval: None where a side has one seed."""
     difference = second.mean - first.mean
     sides = [list(rate.scores.values()) for rate in (first, second)]
     if any(len(scores) < 2 for scores in sides):
@@ -96,7 +92,7 @@ def mean_difference(first: Rate, second: Rate) -> tuple[float, Interval | None]:
 def _by_settings(rows: Sequence[RunRow], apart_from: Collection[str]) -> dict[str, Cell]:
     found: dict[str, Cell] = {}
     for cell in group_cells(rows):
-        settings: dict[str, Any] = cell_settings(cell.rows[0].spec)
+        settings = cell_settings(cell.rows[0].spec)
         found.setdefault(
             canonical({key: entry for key, entry in settings.items() if key not in apart_from}),
             cell,
@@ -110,11 +106,11 @@ def _difference(first: Cell, second: Cell, tau: float) -> CellDifference:
         return CellDifference(first.name, first, second, None, None, "unknown", shift)
     difference, interval = mean_difference(first.best, second.best)
     return CellDifference(
-        first.name, first, second, difference, interval, _verdict(interval), shift
+        first.name, first, second, difference, interval, _significance(interval), shift
     )
 
 
-def _verdict(interval: Interval | None) -> Verdict:
+def _significance(interval: Interval | None) -> Significance:
     if interval is None:
         return "unknown"
     return "higher" if interval[0] > 0 else "lower" if interval[1] < 0 else "within seed noise"
@@ -156,7 +152,7 @@ def _edges(window: Window, spread: SeedSpread | None) -> tuple[Interval, Interva
 
 
 def _appeared(first: SeedSpread | None, second: SeedSpread | None) -> bool | None:
-    """Whether one side has a window in (nearly) every draw of seeds and the other in (nearly) none."""
+    """Whether one side has a window in nearly every draw of seeds and the other in nearly none."""
     shares = [
         spread.solved_share
         for spread in (first, second)

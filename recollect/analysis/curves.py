@@ -1,12 +1,54 @@
-"""What a run's curve tells: when it was solved, and a shorter version of itself for drawing."""
+"""What a run's curve shows: when it was solved, the levels at which a loss may rest, and the sudden
+changes between them ("bumps").
+"""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pydantic import ValidationError
 
 from recollect.analysis.cells import Rate
 from recollect.analysis.windows import TAU
+from recollect.errors import SpecError
 from recollect.rows import Evaluation
+from recollect.tasks.options import TASKS
+from recollect.tasks.options.pairs import PairsSpec
+from recollect.tasks.options.strings import StringsSpec
+
+# A change is sudden if it is over within LONGEST of the curve's whole time, and at least CALM times
+# as fast as the loss moved just before: what falls fast from the first evaluation on, and slower
+# and slower, is a smooth curve.
+LONGEST = 0.2
+CALM = 3.0
+LEAST_SHARE = 0.1  # of the curve's range: smaller steps are not told
+LEAST_NATS = 0.25  # and never less than this, so that a curve that learns nothing has no bumps
+NOISES = 6.0  # standard deviations of the noise between evaluations that a change must exceed
+LEAST_POINTS = 5
+SCORE_GAIN = 0.1  # of the score above chance, from which a bump counts as one with a gain
+
+
+Curves = Mapping[str, Sequence[Evaluation]]  # by run id
+
+
+@dataclass(frozen=True)
+class Bump:
+    """A sudden change of the loss, from the last evaluation before it to the first after it."""
+
+    start_step: int
+    end_step: int
+    loss_before: float
+    loss_after: float
+    score_before: float
+    score_after: float
+    gained: bool  # the score rose by SCORE_GAIN or more above chance
+
+    @property
+    def is_fall(self) -> bool:
+        return self.loss_after < self.loss_before
 
 
 def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -> int | None:
@@ -14,24 +56,164 @@ def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -
     return next((point.step for point in curve if point.score(score_name) >= tau), None)
 
 
-def steps_to_solve(
-    rate: Rate, curves: Mapping[str, Sequence[Evaluation]], tau: float = TAU
-) -> float | None:
-    """Median over the finished seeds at one rate; a seed that never got there is infinitely late.
-
-    None if so is the median.
+def steps_to_solve(rate: Rate, curves: Curves, tau: float = TAU) -> float | None:
+    """Median over the seeds with a result at one rate; a seed that never solves it counts as
+    infinity. None if the median is infinite.
     """
     steps = [solve_step(curves.get(row.run_id, ()), row.score_name, tau) for row in rate.scored]
-    median = (
-        statistics.median(math.inf if step is None else step for step in steps)
-        if steps
-        else math.inf
-    )
+    if not steps:
+        return None
+    median = statistics.median(math.inf if step is None else step for step in steps)
     return median if math.isfinite(median) else None
 
 
 def thin(curve: Sequence[Evaluation], limit: int) -> list[Evaluation]:
-    """At most `limit` (two or more) points, evenly spread, with the first and the last among them."""
+    """At most `limit` (two or more) points, evenly spread, the first and the last among them."""
     if len(curve) <= limit:
         return list(curve)
     return [curve[round(index * (len(curve) - 1) / (limit - 1))] for index in range(limit)]
+
+
+def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
+    """Losses at which a model may rest before it knows the answer, by name, the highest first.
+
+    `task` is the task's table of a specification; one that cannot be read here has no levels. With
+    mqar's power-law placement, positions alone push the loss a little below ln K (see
+    tasks/options/placement.py).
+    """
+    try:
+        spec = TASKS[str(task.get("name"))].model_validate(dict(task))
+    except (KeyError, ValidationError):
+        return {}
+    if isinstance(spec, PairsSpec):
+        levels = {"ln V": math.log(spec.vocabulary)}  # any token
+        if spec.vocabulary_split == "halves":
+            levels["ln V/2"] = math.log(spec.vocabulary / 2)  # any value
+        else:
+            levels["ln 2K"] = math.log(2 * spec.pairs)  # any token of the pairs, keys among them
+        return {**levels, "ln K": math.log(spec.pairs)}  # one of the values in the row
+    assert isinstance(spec, StringsSpec)
+    bags = [_bag_of_letters(letters, spec.alphabet) for letters in spec.eval_lengths]
+    return {
+        "ln V": math.log(spec.vocabulary),  # any token
+        "ln A": math.log(spec.alphabet),  # any letter
+        # a letter of the string, as often as it occurs there
+        "bag of letters": math.fsum(bags) / len(bags),
+    }
+
+
+def bumps(
+    curve: Sequence[Evaluation], score_name: str, chance: float = 0.0, loss: str = "test"
+) -> list[Bump]:
+    """Sudden changes of the loss ("test" or "train") in the order of steps.
+
+    A median of three removes single outliers first. With the task's `chance` (RunRow.chance) a
+    score that only climbs up to chance, by learning which values stand in the row, is no gain.
+    """
+    if loss not in ("test", "train"):
+        raise SpecError(f"loss = {loss!r}: must be test or train")
+    points = [point for point in curve if math.isfinite(_loss(point, loss))]
+    if len(points) < LEAST_POINTS:
+        return []
+    raw = [_loss(point, loss) for point in points]
+    steps, losses, noise = [point.step for point in points], _medians(raw), _noise(raw)
+    least = max(LEAST_NATS, LEAST_SHARE * (max(losses) - min(losses)), NOISES * noise)
+    found = []
+    for first, last in _sudden(steps, losses, least, noise):
+        before, after = points[first].score(score_name), points[last].score(score_name)
+        gained = max(after, chance) - max(before, chance) >= SCORE_GAIN
+        found.append(
+            Bump(steps[first], steps[last], losses[first], losses[last], before, after, gained)
+        )
+    return found
+
+
+def _loss(point: Evaluation, which: str) -> float:
+    return point.test_loss if which == "test" else point.train_loss
+
+
+def _medians(values: Sequence[float]) -> list[float]:
+    """A running median of three; the ends stay."""
+    inner = [statistics.median(values[i - 1 : i + 2]) for i in range(1, len(values) - 1)]
+    return [values[0], *inner, values[-1]]
+
+
+def _noise(values: Sequence[float]) -> float:
+    """Standard deviation of independent noise, from the median of the second differences."""
+    bends = [abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)]
+    return 1.4826 * statistics.median(bends) / math.sqrt(6)
+
+
+def _sudden(
+    steps: Sequence[int], losses: Sequence[float], least: float, noise: float
+) -> list[tuple[int, int]]:
+    """(first, last) evaluation of every sudden change of at least `least`.
+
+    Stretches are looked for at one slope after the other, from the slowest that a sudden change can
+    have on; what was found at a slope is not looked into again. So a fall is seen whole where it
+    stands alone, and still seen where it ends a slow drift.
+    """
+    slopes = [
+        (b - a) / (end - start)
+        for (a, b), (start, end) in zip(pairwise(losses), pairwise(steps), strict=True)
+    ]
+    longest = LONGEST * (steps[-1] - steps[0])
+    steepest = max(map(abs, slopes))
+    slope = least / longest
+    found: list[tuple[int, int]] = []
+    while slope <= steepest:
+        for first, last in _stretches(slopes, slope):
+            alone = all(last <= start or first >= end for start, end in found)
+            large = (
+                abs(losses[last] - losses[first]) >= least and steps[last] - steps[first] <= longest
+            )
+            if alone and large and _calm_before(steps, losses, first, last, noise):
+                found.append((first, last))
+        slope *= 2
+    return sorted(found)
+
+
+def _stretches(slopes: Sequence[float], least: float) -> list[tuple[int, int]]:
+    """Where the loss moves at least so fast in one direction; one slower interval ends nothing."""
+    stretches: list[tuple[int, int]] = []
+    for index, slope in enumerate(slopes):
+        if abs(slope) < least:
+            continue
+        if stretches and index - stretches[-1][1] <= 1 and slope * slopes[stretches[-1][1] - 1] > 0:
+            stretches[-1] = (stretches[-1][0], index + 1)
+        else:
+            stretches.append((index, index + 1))
+    return stretches
+
+
+def _calm_before(
+    steps: Sequence[int], losses: Sequence[float], first: int, last: int, noise: float
+) -> bool:
+    """Whether the loss moved slowly, noise allowed for, over as long a time before a change."""
+    lasting = steps[last] - steps[first]
+    start = max((i for i in range(first) if steps[first] - steps[i] >= lasting), default=0)
+    if start == first:
+        return False
+    before = (abs(losses[first] - losses[start]) + 2 * noise) / (steps[first] - steps[start])
+    return before * CALM <= abs(losses[last] - losses[first]) / lasting
+
+
+def _bag_of_letters(letters: int, alphabet: int) -> float:
+    """The mean entropy of the letters of a random string: ln n - mean of sum(c ln c) / n, with c
+    each letter's count.
+    """
+    share = 1 / alphabet
+    repeats = sum(
+        math.exp(
+            _log_choose(letters, count)
+            + count * math.log(share)
+            + (letters - count) * math.log1p(-share)
+        )
+        * (count * math.log(count))
+        for count in range(2, letters + 1)
+    )
+    return math.log(letters) - alphabet / letters * repeats
+
+
+def _log_choose(total: int, chosen: int) -> float:
+    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)

@@ -1,9 +1,8 @@
-"""Rows as CSV or JSON, for whatever comes after this tool. One line, or one object, per run;
-`run_id` comes first.
+"""Rows as CSV or JSON for other tools: one line, or one object, per run.
 
-Columns: the run's id, its specification by dotted key in sorted order, its results, and last, in
-TIMING_COLUMNS, what tells how it was run and not what came out. Two exports of the same work,
-interrupted or not, are equal but for those.
+Columns: the run's id, its specification by dotted key in sorted order, its results, and last
+TIMING_COLUMNS, which say how it was run. Two exports of the same work, interrupted or not, are
+equal but for those.
 
 CSV: floats are written so that reading them back gives the same number (nan and inf as such); an
 empty cell is "none". Text that a spreadsheet would run as a formula gets a leading apostrophe,
@@ -15,16 +14,17 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from recollect.analysis.curves import Curves
 from recollect.analysis.settings import flatten
-from recollect.rows import Evaluation, RunRow
+from recollect.rows import RunRow
 
 RESULT_COLUMNS = (
-    "status", "score_name", "chance", "score", "accuracy", "exact", "train_loss", "test_loss", "steps", "stopped_early",
-    "diverged_step", "failure", "parameters", "state_size",
+    "status", "score_name", "chance", "score", "accuracy", "exact", "train_loss", "test_loss",
+    "steps", "stopped_early", "diverged_step", "failure", "parameters", "state_size",
 )  # fmt: skip
 TIMING_COLUMNS = ("attempt", "wall_s", "device", "threads", "versions")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
@@ -51,9 +51,7 @@ def to_csv(rows: Sequence[RunRow]) -> str:
     return out.getvalue()
 
 
-def to_json(
-    rows: Sequence[RunRow], curves: Mapping[str, Sequence[Evaluation]] | None = None
-) -> str:
+def to_json(rows: Sequence[RunRow], curves: Curves | None = None) -> str:
     """A list of objects, one a line; with `curves` each has its evaluations under `curve`."""
     lines = []
     for row in rows:
@@ -76,8 +74,7 @@ def _csv_cell(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    # A lone carriage return is not quoted by Python's writer and then ends the line for every
-    # reader.
+    # Python's writer does not quote a lone carriage return, and readers end the line there.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 

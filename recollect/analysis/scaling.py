@@ -11,20 +11,17 @@ from typing import Any
 
 from recollect.analysis.bands import band
 from recollect.analysis.cells import Cell
-from recollect.analysis.selection import value
-from recollect.analysis.settings import canonical, cell_settings, name_cells
+from recollect.analysis.naming import join_name, name_cells
+from recollect.analysis.settings import WIDTH, canonical, cell_settings, get_setting
 
-MEASURED = (
-    "parameters",
-    "state_size",
-)  # what may stand in place of a flat key: counted on the model, not written in its spec
-# Settings that move with another one by themselves: the study asks more pairs of longer rows, in
-# smaller batches.
+# What may stand in place of a flat key: counted on the model, not written in its specification.
+MEASURED = ("parameters", "state_size")
+# Settings that move with another one: the study asks more pairs of longer rows, in smaller batches.
 MOVING = {"task.length": ("task.pairs", "train.batch", "train.steps", "train.evaluations")}
 
 
 @dataclass(frozen=True)
-class Point:
+class ScalingPoint:
     """A cell at its best rate, at the place `x` of an axis."""
 
     x: Any
@@ -39,24 +36,23 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Points of cells that differ in one setting alone (and in what moves with it), in its order."""
+class ScalingLine:
+    """Points of cells that differ in one setting (and in what moves with it), in its order."""
 
     mixer: str
     setting: str
-    points: tuple[Point, ...]
+    points: tuple[ScalingPoint, ...]
 
     @property
     def name(self) -> str:
-        return f"{self.mixer}, {self.setting}" if self.setting else self.mixer
+        return join_name(self.mixer, self.setting)
 
 
-def best_points(cells: Iterable[Cell], key: str = "model.width") -> list[Point]:
-    """One point per cell with a result, sorted by the flat `key` ("parameters" and "state_size" are
-    keys too).
+def best_points(cells: Iterable[Cell], key: str = WIDTH) -> list[ScalingPoint]:
+    """One point per cell with a result, sorted by the flat `key` or one of MEASURED.
 
     Cells without a result or without the key have no place on the axis and are left out;
-    `find_missing` names the former.
+    `find_missing` counts the former.
     """
     points = [point for cell in cells if (point := _point(cell, key)) is not None]
     if all(isinstance(point.x, int | float) for point in points):
@@ -65,11 +61,9 @@ def best_points(cells: Iterable[Cell], key: str = "model.width") -> list[Point]:
 
 
 def scaling_lines(
-    cells: Sequence[Cell], key: str = "model.width", x: str | None = None
-) -> list[Line]:
-    """The cells as lines along `key`, drawn over `x` (that key itself unless another is given, such
-    as "parameters").
-    """
+    cells: Sequence[Cell], key: str = WIDTH, x: str | None = None
+) -> list[ScalingLine]:
+    """The cells as lines along `key`, over `x`: that key, or another one such as "parameters"."""
     members: dict[str, list[Cell]] = {}
     settings: dict[str, dict[str, Any]] = {}
     for cell in cells:
@@ -81,14 +75,14 @@ def scaling_lines(
         members.setdefault(canonical(shared), []).append(cell)
     names = name_cells(list(settings.values()))
     lines = [
-        Line(*name, tuple(best_points(own, x or key)))
+        ScalingLine(*name, tuple(best_points(own, x or key)))
         for name, own in zip(names, members.values(), strict=True)
     ]
     return [line for line in lines if line.points]
 
 
-def rank_correlation(points: Sequence[Point]) -> float | None:
-    """Spearman's coefficient between x and the mean score; None where one of them never changes, or
+def rank_correlation(points: Sequence[ScalingPoint]) -> float | None:
+    """Spearman's coefficient of x and the mean score; None where one of them never changes, or
     below two points.
     """
     try:
@@ -107,17 +101,13 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-def _point(cell: Cell, key: str) -> Point | None:
+def _point(cell: Cell, key: str) -> ScalingPoint | None:
     best = cell.best
     if best is None:
         return None
-    sizes = {name: _measured(cell, name) for name in MEASURED}
-    x = sizes[key] if key in sizes else value(cell.rows[0], key)
+    x = getattr(cell, key) if key in MEASURED else get_setting(cell.rows[0], key)
     if x is None:
         return None
     low, high = band(best.scores)
-    return Point(x, cell, best.lr, best.mean, low, high, dict(best.scores), **sizes)
-
-
-def _measured(cell: Cell, name: str) -> int | None:
-    return next((getattr(row, name) for row in cell.rows if getattr(row, name) is not None), None)
+    sizes = cell.parameters, cell.state_size
+    return ScalingPoint(x, cell, best.lr, best.mean, low, high, dict(best.scores), *sizes)

@@ -1,5 +1,4 @@
-"""How much of a window is luck of the seed: the window of every seed alone, and a bootstrap over
-seeds.
+"""How much a window depends on the seeds: the window of every seed alone, and a bootstrap.
 
 The bootstrap draws as many seeds as there are, with replacement, a thousand times; each draw gives
 the window of the mean over the seeds drawn. The middle 95 % of widths, of lower edges and of upper
@@ -17,7 +16,7 @@ from recollect.analysis.windows import TAU, Window, find_window
 
 RESAMPLES = 1000
 BOOTSTRAP_SEED = 0  # fixed, so that the same rows always give the same page
-LEAST_SEEDS = 3  # fewer have too few ways to be drawn
+BOOTSTRAP_LEAST = 3  # fewer have too few ways to be drawn
 
 Interval = tuple[float, float]
 
@@ -29,14 +28,11 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    interval: (
-        Interval | None
-    )  # 95 % bootstrap interval of the mean's window; None below three seeds
-    low_edge: Interval | None = (
-        None  # the same for its edges, as rates; None also where no draw has a window
-    )
+    interval: Interval | None  # 95 % bootstrap interval of the mean's window; None below 3 seeds
+    # The same for its edges, as rates; None also where no draw has a window.
+    low_edge: Interval | None = None
     high_edge: Interval | None = None
-    solved_share: float | None = None  # of the draws; the edges speak of these alone
+    solved_share: float | None = None  # of the draws; the edges are those of these alone
 
 
 def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
@@ -45,7 +41,7 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     if not seeds:
         return None
     alone = [_decades(_window(cell, [seed], tau)) for seed in seeds]
-    if len(seeds) < LEAST_SEEDS:
+    if len(seeds) < BOOTSTRAP_LEAST:
         return SeedSpread(len(seeds), min(alone), max(alone), None)
     windows = _bootstrap(cell, seeds, tau)
     solved = [window for window in windows if window]
@@ -75,9 +71,7 @@ def _middle(values: list[float]) -> Interval:
 
 
 def _window(cell: Cell, seeds: Sequence[int], tau: float) -> Window | None:
-    """The window of the mean over `seeds`, which may repeat; rates none of them has finished are
-    left out.
-    """
+    """The window of the mean over `seeds`, which may repeat; rates without their scores are out."""
     means: dict[float, float] = {}
     for rate in cell.rates:
         scores = [rate.scores[seed] for seed in seeds if seed in rate.scores]

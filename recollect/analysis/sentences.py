@@ -1,4 +1,4 @@
-"""A cell's summary as sentences: the result first, then whatever should make a reader doubt it."""
+"""A cell's summary as sentences: the result first, then what limits it."""
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.summary import CellSummary, count_statuses
@@ -16,8 +16,8 @@ def sentence(summary: CellSummary) -> str:
         return f"{cell.name} has no result yet ({states})."
     if all(row.status == "diverged" for rate in cell.scored_rates for row in rate.scored):
         return (
-            f"{cell.name} diverged in every run "
-            f"({count_text(cell.scored_runs, 'run')}), whatever the rate."
+            f"{cell.name} diverged in every run ({count_text(cell.scored_runs, 'run')}), whatever "
+            "the rate."
         )
     reached = f"best {score_text(best.mean)} at {rate_text(best.lr)}"
     if summary.window is None:
@@ -28,8 +28,8 @@ def sentence(summary: CellSummary) -> str:
         )
     if len(cell.scored_rates) == 1:
         return (
-            f"{cell.name} solves it ({reached}); with a single rate tried, "
-            "nothing is known about the window."
+            f"{cell.name} solves it ({reached}); with a single rate tried, nothing is known about "
+            "the window."
         )
     return f"{cell.name} solves it ({reached}) over {decades_text(summary.window)}."
 
@@ -54,9 +54,7 @@ def cautions(summary: CellSummary) -> list[str]:
 
 
 def _edge_cautions(cell: Cell, what: str, at_low: bool, at_high: bool) -> list[str]:
-    """Beyond an end either nothing was planned, which a reader can mend, or runs are still missing,
-    which time may mend.
-    """
+    """Beyond an end of the grid either nothing was planned, or runs have no result yet."""
     done, planned = cell.scored_rates, cell.rates
     ends = [
         ("smaller", at_low, done[0] is planned[0]),

@@ -1,4 +1,4 @@
-"""How wide is the range of learning rates that works, and how likely is a sparse grid to hit it?
+"""The range of learning rates that works, and the chance that a sparse grid hits it.
 
 Window W(tau): the decades of learning rate, contiguous around the best one, where the score is at
 least tau. An edge lies between the last rate inside and the first outside, interpolated linearly in
@@ -23,12 +23,10 @@ from itertools import pairwise
 from recollect.errors import SpecError
 
 TAU = 0.9  # the score from which a cell counts as solved, wherever nothing else is said
-ZOOLOGY_RATES = (
-    1e-4,
-    10 ** (-10 / 3),
-    10 ** (-8 / 3),
-    1e-2,
-)  # the four rates most published numbers were searched with
+# The four rates that most published numbers were searched with.
+ZOOLOGY_RATES = (1e-4, 10 ** (-10 / 3), 10 ** (-8 / 3), 1e-2)
+# A grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate.
+SAME_RATE = 0.01
 
 # The range in which a four-point grid with every point in the middle of its slice is exactly
 # ZOOLOGY_RATES: 8/3 decades.
@@ -54,6 +52,11 @@ class Window:
         return self.open_low or self.open_high
 
 
+def is_sparse_rate(lr: float) -> bool:
+    """Whether a rate is one of Zoology's four."""
+    return any(math.isclose(lr, rate, rel_tol=SAME_RATE) for rate in ZOOLOGY_RATES)
+
+
 def best_index(scores: Sequence[float]) -> int:
     """Where the best score stands; of equal ones the middle, which is the safest of a flat top."""
     top = max(scores)
@@ -62,9 +65,7 @@ def best_index(scores: Sequence[float]) -> int:
 
 
 def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TAU) -> Window | None:
-    """The window around the best of `scores`, one per rate in ascending order; None if even the
-    best is below tau.
-    """
+    """The window around the best of `scores`, one per ascending rate; None if that is below tau."""
     _check(rates, scores, tau)
     if not scores or scores[best_index(scores)] < tau:
         return None
@@ -82,14 +83,12 @@ def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TA
 def grid_luck(
     window: Window | None, points: int = 4, search: tuple[float, float] = SEARCH_RANGE
 ) -> float:
-    """G(points) over the rates `search` = (lowest, highest); for an open window it is a lower
-    bound.
-    """
+    """G(points) over the rates `search` = (lowest, highest); a lower bound for an open window."""
     low, high = search
     if points < 1 or not 0 < low < high < math.inf:
         raise SpecError(
-            f"grid_luck: points = {points}, search = {search}: needs at least one "
-            "point and 0 < lowest < highest;\n"
+            f"grid_luck: points = {points}, search = {search}: needs at least one point and 0 < "
+            "lowest < highest;\n"
             "for example points = 4, search = (1e-5, 1e-1)"
         )
     if window is None:
@@ -118,8 +117,8 @@ def _check(rates: Sequence[float], scores: Sequence[float], tau: float) -> None:
         )
     if not all(math.isfinite(score) for score in scores):
         raise SpecError(
-            "a score is not finite: count a diverged run at its task's chance level "
-            "(RunRow.score does)"
+            "a score is not finite: count a diverged run at its task's chance level (RunRow.score "
+            "does)"
         )
     if not 0 < tau <= 1:
         raise SpecError(f"tau = {tau}: must be above 0 and at most 1; for example tau = {TAU}")

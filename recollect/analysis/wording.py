@@ -1,7 +1,9 @@
-"""Numbers as the page and the terminal say them."""
+"""Numbers, counts and settings as the page and the terminal write them."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from recollect.analysis.settings import canonical
 from recollect.rows import Status
 
 
@@ -27,3 +29,36 @@ def counts_text(counts: Mapping[Status, int]) -> str:
     return f"{sum(counts.values())} planned = " + " + ".join(
         f"{counts[status]} {status}" for status in order
     )
+
+
+def value_text(value: Any) -> str:
+    """A setting's value as a reader would write it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:.6g}" if value == 0 or 0.1 <= abs(value) < 1000 else rate_text(value)
+    if isinstance(value, list | tuple):
+        return "/".join(value_text(entry) for entry in value) or "none"
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        options = ", ".join(
+            labelled(key, value_text(inner)) for key, inner in value.items() if key != "name"
+        )
+        return f"{value['name']} ({options})" if options else value["name"]
+    if isinstance(value, dict):
+        return canonical(value)
+    return "none" if value is None else str(value)
+
+
+def setting_text(key: str, value: Any) -> str:
+    """One setting by the last part of its key: "weight decay 0.1"."""
+    return labelled(key.split(".")[-1], value_text(value))
+
+
+def labelled(label: str, text: str) -> str:
+    """A value with its label in front: "weight decay 0.1"; a name speaks for itself."""
+    return text if label.split(".")[-1] == "name" else f"{spaced(label)} {text}"
+
+
+def spaced(label: str) -> str:
+    """weight_decay as "weight decay"."""
+    return label.replace("_", " ").replace(".", " ")

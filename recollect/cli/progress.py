@@ -3,6 +3,7 @@ a line per run.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from recollect.analysis import rate_text, score_text
-from recollect.rows import FINISHED, Evaluation, RunRow
-from recollect.running.events import Advanced, GivenUp, Notice, PackStarted, Remark, RunEnded, Seen
-from recollect.running.planning.pace import Pace
+from recollect.rows import RunRow
+from recollect.running.events import (
+    Advanced,
+    Event,
+    GivenUp,
+    PackStarted,
+    Remark,
+    RunEnded,
+    RunProgress,
+    RunsEvaluated,
+)
+from recollect.running.planning.speed import SpeedModel
 from recollect.spec.run import RunSpec
 
 
@@ -27,111 +37,113 @@ class _Pack:
 
 
 class Progress:
-    """Fed with the notices of one worker, or with the rows of a store that others fill.
-
-    A rich renderable for a terminal; `line` and what `look` returns for everything else.
+    """Fed with the events of a training. A rich renderable for a terminal; `line` for everything
+    else.
     """
 
     def __init__(
         self,
         rows: Sequence[RunRow],
         operations: Callable[[RunSpec], int | None] = lambda run: None,
-        workers: int = 1,
+        processes: int = 1,
     ):
-        self.runs, self.workers = len(rows), workers
-        self.ended = sum(row.status in FINISHED for row in rows)
+        self.runs, self.processes = len(rows), processes
+        self.ended = sum(row.is_finished for row in rows)
         self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
-        self._todo = {
-            row.run_id: RunSpec.parse(row.spec) for row in rows if row.status not in FINISHED
-        }
-        self._pace = Pace(self._todo.values(), operations)
+        self._speeds = SpeedModel(count=operations)
+        self._examples: dict[str, RunSpec] = {}  # by shape
+        self._left: defaultdict[str, int] = defaultdict(int)  # run-steps by shape
+        self._left_elsewhere: dict[str, int] = {}  # steps of runs that other processes train
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
         self._since = time.monotonic()  # up to when time is accounted for
         for row in rows:
-            if row.status in FINISHED:
+            if row.is_finished:
                 self._note_row(row)
+                continue
+            run = RunSpec.parse(row.spec)
+            self._examples.setdefault(run.shape_id, run)
+            self._left[run.shape_id] += run.train.steps
 
     @property
     def done(self) -> int:
         """Run-steps that need not be made any more."""
-        return self.total - sum(self._pace.left.values())
+        return self.total - sum(self._left.values())
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end of the whole sweep."""
-        seconds = self._pace.seconds
-        return None if seconds is None else seconds / self.workers
+        """Seconds to the end of the whole sweep; None before anything was made."""
+        if not self._examples:
+            return None
+        seconds = 0.0
+        for shape, left in self._left.items():
+            each = self._speeds.seconds(self._examples[shape])
+            if each is None:
+                return None
+            seconds += left * each
+        return seconds / self.processes
 
-    # ---- one worker's notices ----
-
-    def feed(self, notice: Notice) -> None:
-        left = self._pace.left
-        match notice:
+    def feed(self, event: Event) -> None:
+        left = self._left
+        match event:
             case PackStarted():
-                shape = notice.runs[0].shape_id
-                self._packs[notice.pack] = _Pack(
-                    shape, {run.run_id: run for run in notice.runs}, notice.from_step
+                shape = event.runs[0].shape_id
+                self._examples.setdefault(shape, event.runs[0])  # planned since, perhaps
+                self._packs[event.pack] = _Pack(
+                    shape, {run.run_id: run for run in event.runs}, event.from_step
                 )
                 # Steps behind a checkpoint were made by an earlier process: they are done, but tell
                 # nothing about speed.
-                left[shape] -= notice.from_step * len(notice.runs)
+                left[shape] -= event.from_step * len(event.runs)
                 self._since = time.monotonic()
             case Advanced():
                 now = time.monotonic()
-                pack = self._packs[notice.pack]
-                self._pace.took(pack.shape_id, notice.members, now - self._since)
+                pack = self._packs[event.pack]
+                run = self._examples[pack.shape_id]
+                self._speeds.learn(run, event.members, now - self._since)
                 self._since = now
                 pack.step += 1
-                left[pack.shape_id] -= notice.members
+                left[pack.shape_id] -= event.members
             case GivenUp():
-                gone = self._packs.pop(notice.pack, None)  # none if it did not even start
+                gone = self._packs.pop(event.pack, None)  # none if it did not even start
                 if gone is not None:
                     left[gone.shape_id] += gone.step * len(gone.running)
-            case Seen():
-                for run_id, evaluation in notice.evaluations.items():
+            case RunsEvaluated():
+                for run_id, evaluation in event.evaluations.items():
                     run = self._pack_of(run_id).running[run_id]
                     score = evaluation.score(run.task.score_name)
                     self._note_score(run.model.mixer.name, run.train.lr, score)
+            case RunProgress():
+                self._move(event)
             case RunEnded():
                 self.ended += 1
-                # A run that was stopped, diverged or failed makes fewer steps than planned; one
-                # that failed at once makes none.
-                pack = self._pack_of(notice.run.run_id)
-                made = pack.step if pack.running.pop(notice.run.run_id, None) else 0
-                left[notice.run.shape_id] -= notice.run.train.steps - made
-            case Remark():
-                pass
+                self._examples.setdefault(event.run.shape_id, event.run)
+                left[event.run.shape_id] -= self._left_of(event.run)
+
+    def _move(self, event: RunProgress) -> None:
+        """A run of another process: where it stands, and what its steps took."""
+        run = event.run
+        before = self._left_elsewhere.get(run.run_id, run.train.steps)
+        self._left[run.shape_id] += event.left - before
+        self._left_elsewhere[run.run_id] = event.left
+        if event.made:
+            self._speeds.learn(run, event.made, event.seconds)
+        if event.score is not None:
+            self._note_score(run.model.mixer.name, run.train.lr, event.score)
+
+    def _left_of(self, run: RunSpec) -> int:
+        """Steps that a run which has ended will not make: one that was stopped, diverged or failed
+        makes fewer than planned; one that failed at once makes none.
+        """
+        if run.run_id in self._left_elsewhere:
+            return self._left_elsewhere.pop(run.run_id)
+        pack = self._pack_of(run.run_id)
+        return run.train.steps - (pack.step if pack.running.pop(run.run_id, None) else 0)
 
     def _pack_of(self, run_id: str) -> _Pack:
         return next(
             (pack for pack in self._packs.values() if run_id in pack.running), _Pack("", {}, 0)
         )
-
-    # ---- a store that others fill ----
-
-    def look(self, rows: Sequence[RunRow]) -> list[str]:
-        """Take over what the store says now; a line for each run that has ended since the last
-        look.
-        """
-        left = self._pace.left
-        left.clear()
-        lines = []
-        for row in rows:
-            run = self._todo.get(row.run_id)
-            if run is None:
-                continue
-            if row.status not in FINISHED:
-                left[run.shape_id] += run.train.steps - (row.steps or 0)
-                self._note_row(row)
-                continue
-            del self._todo[row.run_id]
-            self.ended += 1
-            self._note_row(row)
-            if row.wall_s and row.steps:
-                self._pace.took(run.shape_id, row.steps, row.wall_s)
-            lines.append(f"[{self.ended}/{self.runs}] {_ending(row_ended(run, row))}")
-        return [f"{line}{_eta(self.remaining_s)}" for line in lines]
 
     def _note_row(self, row: RunRow) -> None:
         if row.score is not None:
@@ -143,19 +155,13 @@ class Progress:
         best = self._best.setdefault(mixer, {})
         best[rate] = max(score, best.get(rate, 0.0))
 
-    def told(self, notice: Notice) -> list[str]:
-        """Feed and tell."""
-        self.feed(notice)
-        line = self.line(notice)
-        return [line] if line else []
-
-    def line(self, notice: Notice) -> str | None:
-        """What a log should hold of this notice."""
-        match notice:
+    def line(self, event: Event) -> str | None:
+        """What a log should hold of this event."""
+        match event:
             case RunEnded():
-                return f"[{self.ended}/{self.runs}] {_ending(notice)}{_eta(self.remaining_s)}"
+                return f"[{self.ended}/{self.runs}] {_ending(event)}{_eta(self.remaining_s)}"
             case Remark():
-                return notice.text
+                return event.text
             case _:
                 return None
 
@@ -187,27 +193,15 @@ class Progress:
         return table
 
 
-def row_ended(run: RunSpec, row: RunRow) -> RunEnded:
-    """The end of a run that another process trained, as its worker would have told it."""
-    early = f"{row.stopped_early} early" if row.stopped_early else ""
-    detail = row.failure or (f"at step {row.diverged_step}" if row.status == "diverged" else early)
-    last = None
-    if row.accuracy is not None and row.exact is not None and row.status == "done":
-        last = Evaluation(
-            row.steps or 0, row.train_loss or 0.0, row.test_loss or 0.0, row.accuracy, row.exact
-        )
-    return RunEnded(run, row.status, last, row.steps or 0, detail)
-
-
-def _ending(notice: RunEnded) -> str:
-    run, last = notice.run, notice.last
+def _ending(event: RunEnded) -> str:
+    run, last = event.run, event.last
     name = (
         f"{run.model.mixer.name} width={run.model.width} "
         f"lr={rate_text(run.train.lr)} seed={run.seed}"
     )
     score = "" if last is None else f" {run.task.score_name}={last.score(run.task.score_name):.3f}"
-    detail = f" ({notice.detail})" if notice.detail else ""
-    return f"{notice.status} {name}{score} steps={notice.steps}{detail}"
+    detail = f" ({event.detail})" if event.detail else ""
+    return f"{event.status} {name}{score} steps={event.steps}{detail}"
 
 
 def _eta(seconds: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What there is, as tables: mixers, tasks, their options, and what a sweep would cost."""
+"""What there is, as tables: mixers, tasks, presets and their options."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
@@ -16,13 +16,9 @@ from recollect.tasks.options import TASKS
 
 if TYPE_CHECKING:
     from recollect.reports.paper.presets import Preset
-    from recollect.running.planning.bench import Report
-    from recollect.running.planning.forecast import Forecast
-
-SLOWER = 0.95  # of a stored speed: less is worth a second look
 
 
-def _table(*columns: str) -> Table:
+def plain_table(*columns: str) -> Table:
     return Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
 
 
@@ -38,7 +34,7 @@ def mixer_table(width: int, length: int) -> Table:
         "fast here",
         "what it is",
     )
-    table = _table(*columns)
+    table = plain_table(*columns)
     for name, options in MIXERS.items():
         spec = options.model_validate({"name": name})
         try:
@@ -91,20 +87,17 @@ def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | Non
 
 
 def fast_here(core: Core) -> str:
-    """Whether the operation that a mixer spends its time in has a fast kernel on this machine."""
-    import torch
-
-    from recollect.ops.dispatch import has_triton
+    """Whether the operation that a mixer spends its time in has a fast form on this machine."""
+    from recollect.ops.dispatch import fast_form
 
     if core == "unknown":
         return "unknown"
-    if core == "scan" and torch.cuda.is_available() and has_triton():
-        return "yes: Triton scan"
-    return "no: loop over time" if core in ("scan", "recurrence") else f"yes: {core}"
+    form = fast_form(core)
+    return "no: loop over time" if form is None else f"yes: {form}"
 
 
 def task_table() -> Table:
-    table = _table("task", "judged by", "what it is")
+    table = plain_table("task", "judged by", "what it is")
     for name, spec in TASKS.items():
         table.add_row(name, spec.score_name, (spec.__doc__ or "").splitlines()[0])
     return table
@@ -112,7 +105,7 @@ def task_table() -> Table:
 
 def preset_table(presets: Sequence["Preset"]) -> Table:
     """The study's experiments: how many runs each has at its full scale and reduced."""
-    table = _table("name", "runs", "runs of :small", "what it shows")
+    table = plain_table("name", "runs", "runs of :small", "what it shows")
     for preset in presets:
         table.add_row(
             f"paper:{preset.name}", *(f"{count:,}" for count in preset.runs.values()), preset.about
@@ -140,7 +133,7 @@ def task_options(name: str) -> Table:
 def _options(name: str, registry: Mapping[str, type[Spec]], what: str) -> Table:
     if name not in registry:
         raise SpecError(f"{name!r} is no {what} here; {suggest(name, registry)}")
-    table = _table(f"option of {name}", "default", "values", "meaning")
+    table = plain_table(f"option of {name}", "default", "values", "meaning")
     for option, field in registry[name].model_fields.items():
         if option not in ("name", "source"):
             table.add_row(
@@ -166,94 +159,3 @@ def option_values(field: FieldInfo) -> str:
     return " to ".join(part for part in (low, high) if part) or (
         "true, false" if field.annotation is bool else ""
     )
-
-
-def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
-    """One line per shape of a sweep and their sum."""
-    table = _table("shape", "runs", "done", "populations", "parameters", "memory each", "time")
-    for entry in forecasts:
-        run, task = entry.example, entry.example.task
-        shape = (
-            f"{task.name} {task.train_length}, {run.model.mixer.name}, width "
-            f"{run.model.width}, depth {run.model.depth}"
-        )
-        populations = f"{entry.populations} of up to {entry.together}"
-        cells = [
-            f"{entry.runs}",
-            f"{entry.runs - entry.todo}",
-            populations,
-            f"{entry.parameters:,}",
-        ]
-        table.add_row(
-            shape,
-            *cells,
-            f"{entry.memory_bytes / 1e9:.2f} GB",
-            ("~" if entry.scaled else "") + duration(entry.seconds),
-        )
-    runs, todo = sum(entry.runs for entry in forecasts), sum(entry.todo for entry in forecasts)
-    packs = sum(entry.populations for entry in forecasts)
-    memory = max((entry.memory_bytes for entry in forecasts), default=0)
-    scaled = any(entry.scaled for entry in forecasts)
-    total = ("~" if scaled else "") + duration(sum(entry.seconds for entry in forecasts))
-    table.add_row(
-        "all",
-        f"{runs}",
-        f"{runs - todo}",
-        f"{packs}",
-        "",
-        f"{memory / 1e9:.2f} GB at most",
-        total,
-        style="bold",
-    )
-    note = "; ~ is scaled by operations from what was measured" if scaled else ""
-    table.caption, table.caption_justify = f"time if no run ends early{note}", "left"
-    return table
-
-
-def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:
-    """One line per mixer and shape; with a stored result to compare with, today's speed as a share
-    of it.
-    """
-    products = f"matrix product {report.multiply_adds_per_s / 5e11:,.1f} TFLOP/s"
-    about = f"{report.device}: copy {report.copy_bytes_per_s / 1e9:,.0f} GB/s, {products}"
-    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    columns = [
-        "mixer",
-        "shape",
-        "together",
-        "precision",
-        "run-steps/s",
-        "of the limit",
-        "first step",
-        "memory each",
-    ]
-    table = _table(*columns, *(["against stored"] if ratios else []))
-    for speed in report.speeds:
-        numbers = [
-            f"{speed.run_steps_per_s:,.1f}",
-            f"{speed.share:.0%}",
-            duration(speed.first_step_s),
-        ]
-        memory = f"{speed.memory_per_member / 1e9:.2f} GB" if speed.memory_per_member else "-"
-        cells = [*numbers, memory] if not speed.problem else ["-", "-", "-", speed.problem]
-        ratio = ratios.get((speed.mixer, speed.shape))
-        compared = [] if not ratios else [f"{ratio:.2f}x" if ratio else "-"]
-        style = "red" if ratio is not None and ratio < SLOWER else None
-        table.add_row(
-            speed.mixer,
-            speed.shape,
-            f"{speed.population}",
-            speed.precision,
-            *cells,
-            *compared,
-            style=style,
-        )
-    return Group(Text(about), Text(versions), table)
-
-
-def duration(seconds: float) -> str:
-    """1.5 s, 12 min, 3.4 h: two digits that matter."""
-    for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / divisor:.2g} {unit}"
-    return f"{seconds / 86_400:.1f} days"

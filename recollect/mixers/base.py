@@ -8,7 +8,7 @@ from torch import Tensor
 
 from recollect.mixers.options import Positions
 from recollect.model.layers import Layer, Noise
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions
 
 # What a step-by-step decoder keeps between two positions; every tensor is (P, B, ...).
 State = dict[str, Tensor]
@@ -50,12 +50,10 @@ class Mixer(Layer):
     method.
     """
 
-    causal: bool = (
-        True  # False for the few ablations that look ahead; they have no step-by-step form
-    )
-    recordable: bool = (
-        True  # False: it may look at values or allocate on the side, which no CUDA graph survives
-    )
+    # False for the few ablations that look ahead; they have no step-by-step form
+    causal: bool = True
+    # False: it may look at values or allocate on the side, which no CUDA graph survives
+    recordable: bool = True
 
     @abstractmethod
     def forward(self, x_PBLD: Tensor) -> Tensor:

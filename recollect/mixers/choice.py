@@ -65,10 +65,8 @@ class HybridSpec(MixerSpec):
     def check(self, width: int, depth: int, positions: Positions) -> None:
         if depth % len(self.layers):
             raise ValueError(
-                f"depth = {depth}: must be a multiple of the {len(self.layers)} "
-                "mixers "
-                "in the list; "
-                f"for example depth = {len(self.layers)}"
+                f"depth = {depth}: must be a multiple of the {len(self.layers)} mixers in the "
+                f"list; for example depth = {len(self.layers)}"
             )
         for entry in self.layers:
             entry.check(width, depth, positions)

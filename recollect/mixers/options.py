@@ -4,17 +4,15 @@ about it.
 Torch-free: a specification is checked before anything heavy is imported.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from recollect.spec.base import Spec
 
 Block = Literal["mixer+mlp", "mixer", "mixer+identity", "mixer+channel-mix"]
 Norm = Literal["layer", "rms"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "rope", "alibi"]
-ON_SCORES: tuple[Positions, ...] = (
-    "rope",
-    "alibi",
-)  # need scores of pairs of positions; the others work with every mixer
+# need scores of pairs of positions; the others work with every mixer
+ON_SCORES: tuple[Positions, ...] = ("rope", "alibi")
 Family = Literal[
     "attention",
     "linear attention",
@@ -25,9 +23,18 @@ Family = Literal[
     "mixed",
     "plugin",
 ]
-# What the time of a mixer goes into: products and transforms are a library's kernels; a scan is a
-# loop over time with a kernel for a GPU, a recurrence one without.
-Core = Literal["matrix products", "triangular solve", "FFT", "scan", "recurrence", "unknown"]
+# What the time of a mixer goes into. Products, solves and transforms are a library's; the others
+# walk along time, linearly in the state (scans) or not (recurrence). `fast_form` of
+# recollect/ops/dispatch.py says which of them have a compiled form on a machine.
+Core = Literal[
+    "matrix products",
+    "triangular solve",
+    "FFT",
+    "selective scan",
+    "scan",
+    "recurrence",
+    "unknown",
+]
 
 
 class MixerSpec(Spec):
@@ -46,6 +53,18 @@ class MixerSpec(Spec):
     paper: ClassVar[str] = ""
     architecture: ClassVar[str] = ""  # the class in the mixer.py beside these options
     foreign: ClassVar[bool] = False  # code from outside this package
+    # Options that only matter together: the contract tests take these beside every single option.
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = ()
+
+    @classmethod
+    def small_options(cls, width: int) -> dict[str, Any]:
+        """Options for a small width, of a mixer whose defaults are made for larger ones."""
+        return {}
+
+    @property
+    def starts_closed(self) -> bool:
+        """Whether zeros among the initial weights stop gradients, at the first step alone."""
+        return False
 
     def at(self, layer: int) -> "MixerSpec":
         """The mixer of one layer; another one than this only in a stack of several kinds."""

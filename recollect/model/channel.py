@@ -7,12 +7,18 @@ axes in between.
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from recollect.model.layers import Branch, Layer, Linear, fan_in_uniform, normal, token_shift
-from recollect.ops.bias_gelu import bias_gelu
-from recollect.ops.dispatch import use_triton
+from recollect.model.layers import (
+    Branch,
+    Layer,
+    Linear,
+    fan_in_uniform,
+    normal,
+    token_shift,
+    weight_and_bias,
+)
+from recollect.ops.mlp import mlp
 
 
 class MLP(nn.Module):
@@ -23,24 +29,17 @@ class MLP(nn.Module):
         self.up = Linear(population, width, hidden, init=normal(0.02))
         self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(F.gelu(self.up(x)))
-
     def branch(self, x: Tensor) -> Branch:
-        """The same, with its last addition left open where that saves a pass over memory."""
-        if self.up.bias is None or not use_triton(x):
-            return Branch(self(x))
-        return Branch(
-            self.down.product(bias_gelu(self.up.product(x), self.up.bias)).view(x.shape),
-            self.down.bias,
-        )
+        """With its last addition left open where that saves a pass over memory."""
+        return Branch(*mlp(x, *weight_and_bias(self.up), *weight_and_bias(self.down)))
 
 
 class ChannelMix(Layer):
     """RWKV-4's channel mix (Peng et al. 2023): an MLP with squared ReLU and a gate, both of a mix
     with the token before.
 
-        k = max(0, W_k (mu_k x + (1 - mu_k) x_before))^2        y = sigmoid(W_r (mu_r x + (1 - mu_r) x_before)) * W_v k
+        k = max(0, W_k (mu_k x + (1 - mu_k) x_before))^2
+        y = sigmoid(W_r (mu_r x + (1 - mu_r) x_before)) * W_v k
 
     It looks one position back, so unlike an MLP it needs the whole sequence. mu_c = (c / D)^(1 -
     layer / layers) at the start, with the model's depth for `layers` (as RWKV-LM; Zoology takes

@@ -28,8 +28,7 @@ from recollect.model.layers import (
     normal,
 )
 from recollect.ops.head_loss import head_loss, head_verdict
-from recollect.ops.positions import at_positions
-from recollect.ops.rotary import rotate
+from recollect.ops.layout import at_positions, rotate
 from recollect.spec.model import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
 

@@ -1,3 +1,3 @@
-"""The numerics under the mixers: a plain reference for each operation and, beside it, the kernel
-that must equal it.
+"""The numerics under the mixers. A folder is an operation: its plain form, the kernels that must
+equal it, and in its `__init__.py` the choice between them.
 """

@@ -69,3 +69,20 @@ def has_numba() -> bool:
     except ImportError:
         return False
     return True
+
+
+# The cores of mixers (`core` of their options) that need a compiled form of our own: without one
+# they are loops over time in Python. All others are a library's products, transforms and solves.
+TRITON_CORES = frozenset({"selective scan", "scan", "recurrence"})
+NUMBA_CORES = frozenset({"selective scan"})
+
+
+def fast_form(core: str) -> str | None:
+    """What computes a core fast on this machine, None where it is a loop over time."""
+    if core not in TRITON_CORES | NUMBA_CORES:
+        return core
+    if not are_kernels_on():
+        return None
+    if torch.cuda.is_available():
+        return f"Triton {core}" if core in TRITON_CORES and has_triton() else None
+    return f"numba {core}" if core in NUMBA_CORES and has_numba() else None

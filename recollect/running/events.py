@@ -1,14 +1,42 @@
-"""What a worker tells whoever listens: plain data, for a view, a log or a test."""
+"""What training tells its listener: plain data, for a view, a log or a test."""
 
 from dataclasses import dataclass
 
-from recollect.rows import Evaluation
+from recollect.rows import Evaluation, RunRow
 from recollect.spec.run import RunSpec
 
 
 @dataclass(frozen=True)
+class SweepPlanned:
+    """A sweep stands in its folder: `known` of its runs stood there before."""
+
+    name: str
+    runs: int
+    new: int
+    known: int
+
+
+@dataclass(frozen=True)
+class FailedReopened:
+    """So many failed runs will be tried again."""
+
+    runs: int
+
+
+@dataclass(frozen=True)
+class TrainingStarted:
+    """The folder before the first step, and how many processes will train it."""
+
+    rows: tuple[RunRow, ...]
+    processes: int
+
+
+# ---- of the process that trains ----
+
+
+@dataclass(frozen=True)
 class PackStarted:
-    """Packs may train side by side: `pack` tells them apart."""
+    """Packs may train side by side: `pack` is the number of this one."""
 
     runs: tuple[RunSpec, ...]
     from_step: int
@@ -31,10 +59,36 @@ class GivenUp:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunsEvaluated:
     """Evaluations came in, by run."""
 
     evaluations: dict[str, Evaluation]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something worth a line: a split after out of memory, a damaged checkpoint."""
+
+    text: str
+
+
+# ---- of a process beside this one, as the store tells it ----
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Where a run stands: steps to go, its last score; once it has ended, the steps it made and the
+    seconds they took.
+    """
+
+    run: RunSpec
+    left: int
+    score: float | None = None
+    made: int = 0
+    seconds: float = 0.0
+
+
+# ---- of either ----
 
 
 @dataclass(frozen=True)
@@ -46,11 +100,11 @@ class RunEnded:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Remark:
-    """Something worth a line: a split after out of memory, a damaged checkpoint."""
+Event = (
+    SweepPlanned | FailedReopened | TrainingStarted | PackStarted | Advanced | GivenUp
+    | RunsEvaluated | Remark | RunProgress | RunEnded
+)  # fmt: skip
 
-    text: str
 
-
-Notice = PackStarted | Advanced | GivenUp | Seen | RunEnded | Remark
+def ignore(event: Event) -> None:
+    """The listener that does nothing."""

@@ -5,107 +5,110 @@ Its worker moves it on, a step at a time.
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from recollect.errors import ResourceError
-from recollect.running.events import Advanced, Notice, PackStarted, RunEnded, Seen
+from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
+from recollect.running.shapes import Shapes
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
-from recollect.tasks.base import Task
 from recollect.training.early import EarlyDecisions
-from recollect.training.loop import End, Looked, Ready, train
-from recollect.training.population import Population, PopulationState
+from recollect.training.loop import BeforeStep, End, Evaluated, train
+from recollect.training.population import Population
+from recollect.training.state import PopulationState
 
-HEARTBEAT_S = 10.0
+LEASE_S = 60.0
+HEARTBEAT_S = LEASE_S / 6
 SAVE_EVERY_S = 0.5  # at least this long between checkpoints ...
 SAVE_SHARE = 0.02  # ... and so long that saving takes at most this share of the time
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a pack needs of its worker."""
+class Choice:
+    """Runs that should train together."""
 
-    store: Store
-    keeper: Keeper
-    checkpoints: Path
-    device: torch.device
-    lease_s: float
-    listen: Callable[[Notice], None]
-    data: Callable[[RunSpec], Task]
-    under_way: Callable[[], int]  # runs of all packs that share the worker's time
-    settled: Callable[
-        [RunSpec], None
-    ]  # told at a pack's first look: by then it has all the memory it wants
+    runs: tuple[RunSpec, ...]
+    state: PopulationState | None  # where they stand, if not at their start
+    limit: int | None  # the most runs that they may train beside, themselves included
+
+    def select(self, run_ids: Collection[str]) -> "Choice":
+        """Some of these runs."""
+        runs = tuple(run for run in self.runs if run.run_id in run_ids)
+        state = self.state.select([run.run_id for run in runs]) if self.state else None
+        return Choice(runs, state, self.limit)
 
 
-class ClaimedPack:
+class Pack:
     """Builds its population at the first `advance`."""
 
     def __init__(
         self,
-        around: Surroundings,
         number: int,
-        runs: tuple[RunSpec, ...],
+        choice: Choice,
         claims: dict[str, int],
-        state: PopulationState | None,
-        limit: int | None,
+        store: Store,
+        keeper: Keeper,
+        shapes: Shapes,
+        checkpoints: Path,
+        listen: Callable[[Event], None],
     ):
-        self.around, self.number, self.runs = around, number, runs
-        self.shape_id = runs[0].shape_id
-        self.limit = limit  # the most runs that its own may train beside, themselves included
+        self.number, self.runs, self.limit = number, choice.runs, choice.limit
+        self.shape_id = choice.runs[0].shape_id
         self.claims = dict(claims)  # of those that have not ended
-        self.wall_s = dict.fromkeys(claims, 0.0)
+        self.evaluated = False  # by then it has all the memory it wants
+        self._store, self._keeper, self._shapes = store, keeper, shapes
+        self._checkpoints, self._listen = checkpoints, listen
+        self._wall_s = dict.fromkeys(claims, 0.0)
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
+        self._sharing = len(claims)
         self._population: Population | None = None
-        self._steps = self._train(state)
-        self._heart = _Heart(around.store, claims, around.lease_s)
-        self._heart.start()
+        self._steps = self._train(choice.state)
+        self._heartbeat = _Heartbeat(store, claims)
+        self._heartbeat.start()
 
     def close(self) -> None:
         """Leases are no longer renewed, and the memory is free."""
-        self._heart.stop()
+        self._heartbeat.stop()
         self._steps.close()
         self._population = None
 
-    def advance(self) -> bool:
+    def advance(self, sharing: int) -> bool:
         """To the next place between two steps; False if there is none, because every member has
-        ended.
+        ended. `sharing`: runs of all packs that share the time of this process.
         """
+        self._sharing = sharing
         return next(self._steps, False)
 
     def _train(self, state: PopulationState | None) -> Generator[bool]:
         """Stands between two steps whenever it yields."""
-        around = self.around
-        self._population = Population(self.runs, around.data(self.runs[0]), around.device)
+        data = self._shapes.data(self.runs[0])
+        self._population = Population(self.runs, data, self._shapes.device)
         if state is not None:
             self._population.restore(state)
         # What an earlier attempt recorded after the checkpoint is dropped.
-        around.store.rewind(self.claims, self._population.step)
+        self._store.rewind(self.claims, self._population.step)
         decisions = EarlyDecisions()
         for run in self.runs:
-            decisions.remember(run, around.store.curve(run.run_id))
+            decisions.remember(run, self._store.curve(run.run_id))
         self._clock = self._saved_at = time.monotonic()
-        around.listen(PackStarted(self.runs, self._population.step, self.number))
-        settled = False
+        self._listen(PackStarted(self.runs, self._population.step, self.number))
         for event in train(self._population, decisions):
             match event:
-                case Ready():
+                case BeforeStep():
                     yield True
                     if time.monotonic() - self._saved_at >= self._wait_s:
                         self.save()
-                    around.listen(Advanced(event.members, self.number))
-                case Looked():
-                    self._looked(self._population, event)
-                    if not settled:
-                        around.settled(self.runs[0])
-                        settled = True
+                    self._listen(Advanced(event.members, self.number))
+                case Evaluated():
+                    self._store_evaluations(self._population, event)
+                    self.evaluated = True
 
     def save(self) -> None:
         """A checkpoint, if there is anything to save."""
@@ -115,51 +118,51 @@ class ClaimedPack:
         state = self._population.state()
         content = {"steps_since_evaluation": state.steps_since_evaluation}
         checkpoint.save(
-            self.around.checkpoints,
+            self._checkpoints,
             checkpoint.Checkpoint(state.run_ids, state.step, state.tensors, content),
         )
-        self.around.store.progress(self.claims, state.step)
+        self._store.progress(self.claims, state.step)
         self._saved_at = time.monotonic()
         self._wait_s = max(SAVE_EVERY_S, (self._saved_at - start) / SAVE_SHARE)
 
-    def _looked(self, population: Population, event: Looked) -> None:
+    def _store_evaluations(self, population: Population, event: Evaluated) -> None:
         self._share_time()
         ended = {end.run.run_id for end in event.ends}
         going = {
             run_id: found for run_id, found in event.evaluations.items() if run_id not in ended
         }
-        store, keeper, listen = self.around.store, self.around.keeper, self.around.listen
-        keeper.look(population, event)
-        refused = store.record(self.claims, going.items()) if going else set()
+        self._keeper.write_evaluated(population, event)
+        refused = self._store.record(self.claims, going.items()) if going else set()
         if event.ends:
-            refused |= store.finish([self._result(population, end, event) for end in event.ends])
-            keeper.settle(ended - refused)
-        listen(Seen(event.evaluations))
+            results = [self._result(population, end, event) for end in event.ends]
+            refused |= self._store.finish(results)
+            self._keeper.remove_beaten(ended - refused)
+        self._listen(RunsEvaluated(event.evaluations))
         for end in event.ends:
             if end.run.run_id not in refused:
                 last = event.evaluations.get(end.run.run_id)
                 early = f"{end.stopped_early} early" if end.stopped_early else ""
                 detail = f"at step {end.diverged_step}" if end.status == "diverged" else early
-                listen(RunEnded(end.run, end.status, last, event.step, detail))
+                self._listen(RunEnded(end.run, end.status, last, event.step, detail))
         for run_id in ended:
             self.claims.pop(run_id, None)
 
     def _share_time(self) -> None:
         """Each living member pays its share of the time since the last look."""
         now = time.monotonic()
-        share_s = (now - self._clock) / self.around.under_way()
+        share_s = (now - self._clock) / self._sharing
         for run_id in self.claims:
-            self.wall_s[run_id] += share_s
+            self._wall_s[run_id] += share_s
         self._clock = now
 
-    def _result(self, population: Population, end: End, event: Looked) -> Result:
-        run_id, device = end.run.run_id, self.around.device
+    def _result(self, population: Population, end: End, event: Evaluated) -> Result:
+        run_id, device = end.run.run_id, self._shapes.device
         return Result(
             run_id,
             self.claims[run_id],
             end.status,
             steps=event.step,
-            wall_s=self.wall_s[run_id],
+            wall_s=self._wall_s[run_id],
             last=event.evaluations.get(run_id),
             stopped_early=end.stopped_early,
             diverged_step=end.diverged_step,
@@ -171,18 +174,18 @@ class ClaimedPack:
         )
 
 
-class _Heart(threading.Thread):
+class _Heartbeat(threading.Thread):
     """Renews the leases of a pack while it trains."""
 
-    def __init__(self, store: Store, claims: dict[str, int], lease_s: float):
+    def __init__(self, store: Store, claims: dict[str, int]):
         super().__init__(daemon=True)
-        self.store, self.claims, self.lease_s = store, dict(claims), lease_s
+        self.store, self.claims = store, dict(claims)
         self.ended = threading.Event()
 
     def run(self) -> None:
-        while not self.ended.wait(min(HEARTBEAT_S, self.lease_s / 6)):
+        while not self.ended.wait(HEARTBEAT_S):
             try:
-                self.store.heartbeat(self.claims, self.lease_s)
+                self.store.heartbeat(self.claims, LEASE_S)
             except ResourceError:
                 continue  # a full disk: the training thread meets it too, and says so
 

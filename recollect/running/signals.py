@@ -1,37 +1,47 @@
-"""Signals that ask for an end: the first is granted after a checkpoint, a second one of the
-keyboard's at once.
+"""Signals that ask for an end: the first one stops after a checkpoint, a second one from the
+keyboard at once.
 """
 
 import os
 import signal
 from types import FrameType
+from typing import Any, Self
 
-_ASKED = {
-    "SIGINT": 130,
-    "SIGTERM": 143,
-    "SIGUSR2": 143,
-}  # USR2 is what batch systems send before they preempt a job
+# USR2 is what batch systems send before they preempt a job.
+_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR2": 143}
 
 
 class Interrupts:
     """From its making on, the process no longer dies of these signals but remembers the exit code
-    they ask for.
+    they ask for; as a context manager, until its end.
     """
 
     def __init__(self) -> None:
         self._code = 0
-        for name in _ASKED:
+        self._before: dict[int, Any] = {}
+        for name in _EXIT_CODES:
             number = getattr(signal, name, None)  # SIGUSR2 does not exist everywhere
             if number is not None:
-                signal.signal(number, self._remember)
+                self._before[number] = signal.signal(number, self._remember)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self._code and number == signal.SIGINT:
-            os._exit(
-                130
-            )  # asked twice: do not wait for a step or a save; the last checkpoint holds
-        self._code = self._code or _ASKED[signal.Signals(number).name]
+            # Asked twice: do not wait for a step or a save; the last checkpoint holds.
+            os._exit(130)
+        self._code = self._code or _EXIT_CODES[signal.Signals(number).name]
 
     def exit_code(self) -> int:
         """0 until a signal came."""
         return self._code
+
+
+def never() -> int:
+    """For whoever is not to be stopped."""
+    return 0

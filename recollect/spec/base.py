@@ -1,8 +1,8 @@
-"""What all parts of a specification share: frozen, closed, strictly typed, and refusing in plain
-words.
+"""What all parts of a specification share: frozen, closed, strictly typed models, and refusals in
+plain words.
 
-A specification is data. It is read from TOML, never executes anything, and two spellings of the
-same content are equal.
+A specification is data: read from TOML, it executes nothing, and two spellings of the same content
+are equal.
 """
 
 import difflib
@@ -75,9 +75,8 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
         table = {"name": raw} if isinstance(raw, str) else raw
         if not isinstance(table, dict):
             raise ValueError(
-                f"{shorten(raw)} must be the name of a {what} or a table with "
-                "a name; "
-                f"see `recollect {what}s`"
+                f"{shorten(raw)} must be the name of a {what} or a table with a name; see "
+                f"`recollect {what}s`"
             )
         name = table.get("name")
         if not isinstance(name, str) or name not in registry:
@@ -95,10 +94,10 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
 def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
     """A pydantic error as at most three lines: path = value: rule; remedy."""
     problems = error.errors(include_url=False)
-    looked_at = problems[:20]  # a hostile file can have 100,000, and only two are told
-    texts = [_explain_one(problem, model, at) for problem in looked_at]
+    explained = problems[:20]  # a hostile file can have 100,000, and two are shown
+    texts = [_explain_one(problem, model, at) for problem in explained]
     lines = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
-    found = len(lines) + len(problems) - len(looked_at)
+    found = len(lines) + len(problems) - len(explained)
     if found > 3:
         lines = [*lines[:2], f"and {found - 2} more problems"]
     return "\n".join(lines)
@@ -111,9 +110,7 @@ def shorten(value: Any, limit: int = 60) -> str:
 
 
 def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
-    """`did you mean X?` when something is near, else the list of what there is and a hint at what
-    more there could be.
-    """
+    """`did you mean X?` when a known name is near, else all known names and a hint at others."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"

@@ -16,17 +16,14 @@ class ModelSpec(Spec):
 
     mixer: AnyMixer = Field(
         examples=["attention"],
-        description="the sequence mixer: a name, a table with its options, or a "
-        "list of "
-        "both by layer",
+        description="the sequence mixer: a name, a table with its options, or a list of both by "
+        "layer",
     )
     width: int = Field(default=64, ge=1, le=65_536, description="channels of the residual stream")
     depth: int = Field(default=2, ge=1, le=1_000, description="number of layers")
     block: Block = Field(
-        description='a layer: "mixer+mlp", "mixer" alone, "mixer+identity" (x += '
-        "norm(x), "
-        "as Zoology ran it), "
-        'or "mixer+channel-mix" (RWKV\'s own)'
+        description='a layer: "mixer+mlp", "mixer" alone, "mixer+identity" (x += norm(x), as '
+        'Zoology ran it), or "mixer+channel-mix" (RWKV\'s own)'
     )
     norm: Norm = Field(
         description="normalisation before each branch; the last one is always a LayerNorm"
@@ -50,12 +47,11 @@ class ModelSpec(Spec):
         try:
             mixer = choose_mixer(raw["mixer"])
         except (KeyError, ValueError):
-            # Reported once, by the field itself; the values only keep the missing ones from being
-            # reported on top of it.
+            # The mixer is reported by its own field; these values keep the missing ones from being
+            # reported too.
             return {"block": "mixer", "norm": "layer", "positions": "none"} | raw
         assert isinstance(mixer, MixerSpec)
-        # Mixers that want different surroundings meet in a transformer's: a stack has one kind of
-        # block.
+        # A stack has one kind of block: mixers with different defaults get those of a transformer.
         wanted = {
             key: {getattr(kind, key) for kind in mixer.kinds()}
             for key in ("block", "norm", "positions")
@@ -72,8 +68,7 @@ class ModelSpec(Spec):
         rotated = any("relative" not in kind.positions_inside for kind in self.mixer.kinds())
         if self.positions == "relative" and rotated and self.width % 2:
             raise ValueError(
-                f'width = {self.width}: positions = "relative" rotates '
-                "pairs of "
-                "channels, so width must be even"
+                f'width = {self.width}: positions = "relative" rotates pairs of channels, so '
+                "width must be even"
             )
         return self

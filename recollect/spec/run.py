@@ -21,7 +21,7 @@ _choose_task = by_name(TASKS, "task")
 class RunSpec(Spec):
     """Task, model, recipe and two seeds.
 
-    Equal content, however spelt, gives an equal id; any changed field another one.
+    Equal content, in whatever spelling, gives an equal id; any changed field another one.
     """
 
     task: Annotated[SerializeAsAny[TaskSpec], BeforeValidator(_choose_task)] = Field(
@@ -51,16 +51,15 @@ class RunSpec(Spec):
         try:
             task = _choose_task(raw["task"])
         except (KeyError, ValueError):
-            # The task is reported by its own field; any lawful numbers keep the rest from adding to
-            # it.
+            # The task is reported by its own field; valid numbers keep the rest from being
+            # reported too.
             return raw | {
                 "train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")
             }
         train.setdefault("batch", task.default_batch)
         _resolve_steps(train, task)
-        steps = (
-            train["steps"] if isinstance(train["steps"], int) else 1
-        )  # bad steps are reported by their own field
+        # Bad steps are reported by their own field.
+        steps = train["steps"] if isinstance(train["steps"], int) else 1
         train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, steps)))
         return raw | {"task": task, "train": train}
 
@@ -109,9 +108,8 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     epochs = train.pop("epochs", None)
     if epochs is not None and "steps" in train:
         raise ValueError(
-            f"train.epochs = {shorten(epochs)} and "
-            "train.steps = "
-            f"{shorten(train['steps'])}: give one of the two"
+            f"train.epochs = {shorten(epochs)} and train.steps = {shorten(train['steps'])}: give "
+            "one of the two"
         )
     if "steps" in train:
         return
@@ -122,14 +120,12 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
         or not 0 < epochs <= 1_000_000
     ):
         raise ValueError(
-            f"train.epochs = {shorten(epochs)}: must be a number greater "
-            "than 0 and "
-            "at most 1,000,000; for example epochs = 50"
+            f"train.epochs = {shorten(epochs)}: must be a number greater than 0 and at most "
+            "1,000,000; for example epochs = 50"
         )
     batch = train["batch"]
-    rows_per_step = (
-        batch if isinstance(batch, int) and batch > 0 else 1
-    )  # a bad batch is reported by its own field
+    # A bad batch is reported by its own field.
+    rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1
     train["steps"] = max(1, round(epochs * max(1, task.train_rows // rows_per_step)))
 
 

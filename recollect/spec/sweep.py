@@ -1,11 +1,11 @@
-"""From a specification file to runs: axes (lists, log grids, seeds, zipped lists) times a base, and
-runs into populations.
+"""From a specification file to runs: axes (lists, log grids, seeds, zipped lists) times a base; and
+runs grouped by shape.
 
 [task]                                      # the base: what all runs share
 name = "mqar"
 [sweep]                                     # the axes: their product is the sweep
 model.mixer = ["attention", "mamba"]
-train.lr = { from = 1e-4, to = 1e-1, points = 13 }    # equally spaced in log(rate), both ends included
+train.lr = { from = 1e-4, to = 1e-1, points = 13 }    # equally spaced in log(rate), with both ends
 seed = [42, 123]
 [[sweep.zip]]                               # lists of equal length that move together
 task.length = [64, 128]
@@ -115,15 +115,14 @@ def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "")
     size = math.prod(len(points) for _, points in axes)
     if size > MAX_RUNS:
         raise SpecError(
-            f"sweep: {size:,} runs; at most {MAX_RUNS:,} fit into one sweep: "
-            "shorten "
-            "an axis or split the file"
+            f"sweep: {size:,} runs; at most {MAX_RUNS:,} fit into one sweep: shorten an axis or "
+            "split the file"
         )
     return Sweep(name, source, _expand(base, axes))
 
 
 def _check_form(value: Any, depth: int = 0) -> None:
-    """Refuse what would make a message unreadable or a walk endless, before any of the two is made."""
+    """Refuse keys that would make a message unreadable and tables nested without end."""
     if depth > MAX_DEPTH:
         raise SpecError(
             f"nested more than {MAX_DEPTH} levels deep; a specification has at most a few"
@@ -139,8 +138,8 @@ def _check_form(value: Any, depth: int = 0) -> None:
             _check_form(inner, depth + 1)
 
 
-def pack(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
-    """Runs of one shape side by side, in the order in which the shapes first appear."""
+def group_by_shape(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
+    """The runs of each shape, which can train together; shapes in the order they first appear."""
     groups: dict[str, list[RunSpec]] = {}
     for run in runs:
         groups.setdefault(run.shape_id, []).append(run)
@@ -148,8 +147,8 @@ def pack(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
 
 
 def log_grid(low: float, high: float, points: int) -> list[float]:
-    """Equally spaced in the logarithm; inner points have four digits, so that a grid reads like
-    what a person would type.
+    """Equally spaced in the logarithm; inner points are rounded to four digits, as one would type
+    them.
     """
     if points == 1:
         return [low]
@@ -183,9 +182,8 @@ def _expand(base: dict[str, Any], axes: list[Axis]) -> tuple[RunSpec, ...]:
             ) from None
         if run.run_id in runs:
             raise SpecError(
-                f"sweep: the same run comes twice, with {shorten(values, 120)}; "
-                "remove "
-                "the repeated value"
+                f"sweep: the same run comes twice, with {shorten(values, 120)}; remove the "
+                "repeated value"
             )
         runs[run.run_id] = run
     return tuple(runs.values())
@@ -240,9 +238,8 @@ def _lists(table: dict[str, Any], prefix: str = "") -> dict[str, list[Any]]:
             new = _lists(value, f"{path}.")
         else:
             raise SpecError(
-                f"sweep.{path} = {shorten(value)}: must be a list or a grid "
-                "such as "
-                f"{{ from = 1e-4, to = 1e-1, points = 7 }}"
+                f"sweep.{path} = {shorten(value)}: must be a list or a grid such as "
+                "{ from = 1e-4, to = 1e-1, points = 7 }"
             )
         _refuse_repeats(new, found)
         found |= new
@@ -253,8 +250,7 @@ def _grid(path: str, table: dict[str, Any]) -> list[float]:
     low, high, points = (table.get(key) for key in ("from", "to", "points"))
     if table.keys() != _GRID_KEYS:
         raise SpecError(
-            f"sweep.{path}: a grid has exactly the keys from, to and "
-            "points, not "
+            f"sweep.{path}: a grid has exactly the keys from, to and points, not "
             f"{shorten(', '.join(table))}"
         )
     for value in (low, high):
@@ -264,8 +260,7 @@ def _grid(path: str, table: dict[str, Any]) -> list[float]:
             or not 0 < value < math.inf
         ):
             raise SpecError(
-                f"sweep.{path}: from and to must be finite numbers greater than "
-                "0, not "
+                f"sweep.{path}: from and to must be finite numbers greater than 0, not "
                 f"{shorten(value)}"
             )
     if isinstance(points, bool) or not isinstance(points, int) or not 1 <= points <= 10_000:

@@ -1,4 +1,4 @@
-"""How a run is trained: AdamW, its schedule, and when the run is looked at."""
+"""How a run is trained: AdamW, its schedule, and when the run is evaluated."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -27,9 +27,8 @@ class TrainSpec(Spec):
     )
     exempt: Annotated[Exempt, PerMember()] = Field(
         default="none",
-        description="no weight decay on the dynamics (decay rates, step sizes, "
-        "skips), or "
-        "on norms and biases either",
+        description="no weight decay on the dynamics (decay rates, step sizes, skips), or on norms "
+        "and biases either",
     )
     warmup: Annotated[float, PerMember()] = Field(
         default=0.1, ge=0, le=1, description="share of the steps with a rising rate"
@@ -45,9 +44,8 @@ class TrainSpec(Spec):
     eps: float = Field(default=1e-8, gt=0, le=1, description="AdamW's epsilon")
     precision: Precision = Field(
         default="bf16",
-        description="of matrix products on a GPU; weights, sums, norms and scans "
-        "are fp32 "
-        "always, and a CPU computes in fp32",
+        description="of matrix products on a GPU; weights, sums, norms and scans are fp32 always, "
+        "and a CPU computes in fp32",
     )
     steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
     batch: int = Field(ge=1, le=1_000_000, examples=[512], description="rows per step")
@@ -67,30 +65,27 @@ class TrainSpec(Spec):
         default=0.0,
         ge=0,
         lt=1,
-        description="stop a run whose training loss cannot fall any more, once "
-        "only this "
-        "share of its learning rate is ahead; "
-        "0: never",
+        description="stop a run whose training loss cannot fall any more, once only this share of "
+        "its learning rate is ahead; 0: never",
     )
 
     @model_validator(mode="after")
     def _can_be_evaluated(self) -> Self:
         if self.evaluations > self.steps:
             raise ValueError(
-                f"evaluations = {self.evaluations}: must be at most "
-                "steps = "
-                f"{self.steps}; leave it out for a fitting number"
+                f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; leave it "
+                "out for a fitting number"
             )
         return self
 
     @model_serializer(mode="wrap")
-    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without wishes that came later and are not made: the runs stored before keep their ids."""
+    def _without_new_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without fields that came later and are off: runs stored before keep their ids."""
         table: dict[str, Any] = write(self)
         if not self.stop_hopeless:
             table.pop("stop_hopeless", None)
         return table
 
     def evaluation_steps(self) -> list[int]:
-        """After which steps (counted from 1) the test rows are looked at."""
+        """The steps (counted from 1) after which the run is evaluated."""
         return [-(-self.steps * (i + 1) // self.evaluations) for i in range(self.evaluations)]

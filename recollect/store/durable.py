@@ -1,8 +1,8 @@
-"""Files that are either the old one or the new one, whatever happens between: written aside,
-synced, renamed, folder synced.
+"""Files written so that a crash leaves the old one or the new one: a temporary file is written and
+synced, renamed, and the folder synced.
 
 The temporary file carries its writer's identity in its name, so that what a killed process left can
-be swept up safely.
+be removed safely.
 """
 
 import contextlib
@@ -47,8 +47,7 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
     except OSError as error:
         raise _refusal(error, path, sum(piece.nbytes for piece in pieces)) from None
     finally:
-        # A disk too full to write is still able to forget; a rename that happened left nothing to
-        # remove.
+        # A full disk can still remove a file; after the rename there is nothing to remove.
         with contextlib.suppress(OSError):
             temporary.unlink()
 
@@ -100,7 +99,6 @@ def _refusal(error: OSError, path: Path, size: int) -> RecollectError:
         )
     what = "no room" if error.errno in _FULL else "the disk failed"
     return ResourceError(
-        f"{path}: {what} for {size:,} bytes ({error.strerror}); "
-        "what was "
-        "finished is safe\nfree space, then `recollect resume`"
+        f"{path}: {what} for {size:,} bytes ({error.strerror}); what was finished is safe\n"
+        "free space, then `recollect resume`"
     )

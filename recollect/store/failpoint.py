@@ -1,5 +1,5 @@
-"""Places where a test may kill this process: each durable step passes one, so "what if it dies just
-here" can be asked of all.
+"""Places where a test may kill this process: each durable step passes one, so that a death can be
+tried at all of them.
 
 Without RECOLLECT_FAILPOINT in the environment a failpoint is one dictionary lookup beside an fsync.
 With "name:n" the n-th passing of `name` ends the process by SIGKILL: no handler runs and no buffer
@@ -29,11 +29,11 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Die here if the environment asks for it; `name` must be one of NAMES, so that the tests visit
-    every place.
-    """
+    """Die here if the environment asks for it; `name` is one of NAMES, all visited by tests."""
     if name not in _KNOWN:
-        raise SpecError(f"failpoint {name!r}: unknown; add it to NAMES in recollect/failpoint.py")
+        raise SpecError(
+            f"failpoint {name!r}: unknown; add it to NAMES in recollect/store/failpoint.py"
+        )
     wanted = os.environ.get(VARIABLE)
     if wanted is None:
         return
@@ -47,8 +47,7 @@ def _parse(wanted: str) -> tuple[str, int]:
     name, _, count = wanted.partition(":")
     if name not in _KNOWN or not count.isdecimal() or int(count) < 1:
         raise SpecError(
-            f"{VARIABLE} = {wanted!r}: must be NAME:N with N >= 1 and NAME "
-            "one of "
+            f"{VARIABLE} = {wanted!r}: must be NAME:N with N >= 1 and NAME one of "
             f"{', '.join(NAMES)}"
         )
     return name, int(count)

@@ -1,9 +1,8 @@
-"""Who holds a run: a process named so that another process can prove it dead, and never merely
-suspect it.
+"""Who holds a run: a process named so that another process can prove it dead.
 
 An owner is "machine|boot|pid|start". The machine includes the process-id namespace, because a
 container that shares its host's name sees other process ids; boot and start time make a reused
-process id another owner. What is not certain is left to leases.
+process id another owner. Where death is not certain, leases decide.
 """
 
 import os
@@ -43,7 +42,8 @@ def is_dead(owner: str) -> bool:
 @cache
 def _machine() -> str:
     try:
-        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 (a label in the shape of a link, not a path)
+        # A label in the shape of a link, not a path.
+        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
         namespace = ""
     return socket.gethostname() + namespace
@@ -58,14 +58,13 @@ def _boot() -> str:
 
 
 def _start(pid: int) -> str:
-    """Clock ticks between boot and the start of `pid`; "ended" for a corpse nobody has waited for;
+    """Clock ticks between boot and the start of `pid`; "ended" for a process that was not reaped;
     "" where unknown.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    state, *fields = text.rpartition(")")[
-        2
-    ].split()  # the name before ")" may hold blanks and brackets
+    # The name before ")" may hold blanks and brackets.
+    state, *fields = text.rpartition(")")[2].split()
     return "ended" if state in "ZX" else fields[18]

@@ -19,7 +19,9 @@ class PlannedRun(NamedTuple):
     chance: float
 
 
-class Plan(NamedTuple):
+class PlanCounts(NamedTuple):
+    """What planning found."""
+
     new: int
     known: dict[Status, int]  # how many of the planned runs were there before, by status
 
@@ -31,7 +33,9 @@ class Todo(NamedTuple):
     attempt: int = 0  # how often it was begun
 
 
-class Sweep(NamedTuple):
+class StoredSweep(NamedTuple):
+    """A sweep as it was planned (spec.sweep.Sweep has its runs as specifications)."""
+
     name: str
     source: str  # the text it was planned from
     created: float

@@ -15,7 +15,7 @@ from typing import Any
 
 from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.file import FILE, Database
+from recollect.store.database import FILE, Database
 from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, evaluation, run_row
 
 _PAGE = 4096

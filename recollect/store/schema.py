@@ -1,9 +1,9 @@
 """What the results database holds: its tables, the rules the tables enforce themselves, and how a
 row becomes a Python value.
 
-The rules stand in the database, not only in the code above it: a finished run cannot be changed
-even by a program with a bug. Measured numbers are of type ANY: SQLite would turn NaN into NULL and
--0.0 into 0.0 in a REAL column, so NaN is the text 'nan'.
+The rules are in the database, not only in the code above it: not even a program with a bug can
+change a finished run. Measured numbers are of type ANY: SQLite would turn NaN into NULL and -0.0
+into 0.0 in a REAL column, so NaN is the text 'nan'.
 """
 
 import json
@@ -17,20 +17,26 @@ from recollect.rows import Evaluation, RunRow, StopReason
 APPLICATION_ID = 0x5245434F  # "RECO"
 VERSION = 1
 
+# The text of a statement is stored in every database, and salvage.py relies on all files having the
+# same pages for it: no byte inside a statement may change (a backslash at the end of a line joins
+# it to the next).
 SCHEMA = """
 CREATE TABLE runs (
     run_id        TEXT PRIMARY KEY,
     spec          TEXT NOT NULL,
     score_name    TEXT NOT NULL CHECK (score_name IN ('accuracy', 'exact')),
     chance        ANY NOT NULL,
-    status        TEXT NOT NULL DEFAULT 'todo' CHECK (status IN ('todo', 'running', 'done', 'diverged', 'failed')),
+    status        TEXT NOT NULL DEFAULT 'todo' CHECK (status IN (\
+'todo', 'running', 'done', 'diverged', 'failed')),
     attempt       INTEGER NOT NULL DEFAULT 0,
     owner         TEXT,                          -- who runs it, see ownership.py
     renewed       ANY,                           -- the lease, on the machine's steady clock
     lease_until   ANY,
-    pack_size     INTEGER,                       -- how many runs were claimed together with it, itself included
+    pack_size     INTEGER,                       -- how many runs were claimed together with it, \
+itself included
     pack_limit    INTEGER,                       -- it may not train beside more than this
-    furthest      INTEGER NOT NULL DEFAULT -1,   -- the highest step any attempt has evaluated or saved
+    furthest      INTEGER NOT NULL DEFAULT -1,   -- the highest step any attempt has evaluated \
+or saved
     progressed    INTEGER NOT NULL DEFAULT 0,    -- this attempt went beyond it
     lost          INTEGER NOT NULL DEFAULT 0,    -- attempts in a row that ended without progress
     started       REAL,
@@ -81,7 +87,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TRIGGER identity_is_fixed BEFORE UPDATE OF run_id, spec, score_name, chance ON runs
 BEGIN SELECT RAISE(ABORT, 'what a run is cannot change'); END;
 
--- The one way out of a finished state is failed -> todo: a lack of memory is no result and may be tried again.
+-- The one way out of a finished state is failed -> todo: a lack of memory is no result and may be
+-- tried again.
 CREATE TRIGGER finished_is_for_ever BEFORE UPDATE ON runs
 WHEN OLD.status IN ('done', 'diverged') OR (OLD.status = 'failed' AND NEW.status <> 'todo')
 BEGIN SELECT RAISE(ABORT, 'a finished run cannot change'); END;
@@ -100,17 +107,12 @@ WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
 BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
 """
 
-STOPS: tuple[StopReason | None, ...] = (
-    None,
-    "solved",
-    "hopeless",
-)  # stored as the place in this list, which only grows
+# Stored as the place in this list, which only grows.
+STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")
 
 RUN_COLUMNS = (
-    "run_id, spec, status, score_name, chance, attempt, steps, "
-    "wall_s, "
-    "stopped_early, diverged_step, failure, "
-    "parameters, state_size, device, threads, versions"
+    "run_id, spec, status, score_name, chance, attempt, steps, wall_s, stopped_early, "
+    "diverged_step, failure, parameters, state_size, device, threads, versions"
 )
 POINT_COLUMNS = "step, train_loss, test_loss, accuracy, exact, slices"
 RUN_WIDTH = len(RUN_COLUMNS.split(", "))
@@ -125,9 +127,7 @@ ORDER BY r.rowid
 
 
 def statements() -> Iterator[str]:
-    """What makes an empty file a results database, statement by statement, so that all of it fits
-    one transaction.
-    """
+    """What makes an empty file a results database, one by one, for one transaction."""
     text = ""
     for line in SCHEMA.splitlines(keepends=True):
         text += line
@@ -225,7 +225,6 @@ def _table(run_id: str, text: str) -> dict[str, Any]:
 
 def _spoilt(run_id: str) -> StoreError:
     return StoreError(
-        f"run {run_id}: what is stored of it is not as it was written; "
-        "save the "
-        "others with `recollect export --salvage`"
+        f"run {run_id}: what is stored of it is not as it was written; save the others with "
+        "`recollect export --salvage`"
     )

@@ -1,11 +1,11 @@
-"""The results database of one folder: what is planned, who runs it, what came out. Only the store_*
-files speak SQL.
+"""The results database of one folder: what is planned, who runs it, what came out. Only this folder
+speaks SQL.
 
-A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Every step on that way
-is one transaction guarded by (status, attempt), so a worker that was thought dead and wakes up late
-changes nothing; its claims come back as refused. Leases are kept on the machine's steady clock
-(time.monotonic, one for all processes since boot): setting the clock or sleeping with the lid
-closed expires nothing. Safe to share between threads; a forked child must open its own.
+A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Every transition is
+one transaction guarded by (status, attempt), so a worker that was taken for dead and comes back
+changes nothing; its claims are returned as refused. Leases are on the machine's steady clock
+(time.monotonic, one for all processes since boot): neither setting the clock nor suspending the
+machine expires one. Safe to share between threads; a forked child must open its own.
 """
 
 import json
@@ -14,9 +14,17 @@ from typing import Any
 
 from recollect.errors import StoreError
 from recollect.rows import STATUSES, Evaluation, RunRow, Status
-from recollect.store.file import Database
+from recollect.store.database import Database
 from recollect.store.ownership import is_dead
-from recollect.store.records import Claims, Note, Plan, PlannedRun, Result, Sweep, Todo
+from recollect.store.records import (
+    Claims,
+    Note,
+    PlanCounts,
+    PlannedRun,
+    Result,
+    StoredSweep,
+    Todo,
+)
 from recollect.store.schema import (
     POINT_COLUMNS,
     ROWS,
@@ -28,8 +36,6 @@ from recollect.store.schema import (
     split_row,
 )
 
-__all__ = ["MAX_LOST", "Claims", "Note", "Plan", "PlannedRun", "Result", "Store", "Sweep", "Todo"]
-
 MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
 
 
@@ -39,10 +45,9 @@ class Store(Database):
     `clock` times leases, `wall` dates rows: tests move them.
     """
 
-    # -- planning
-    # ------------------------------------------------------------------------------------------------------
+    # ---- planning ----
 
-    def plan(self, runs: Iterable[PlannedRun], name: str, source: str) -> Plan:
+    def plan(self, runs: Iterable[PlannedRun], name: str, source: str) -> PlanCounts:
         """Add what is not there yet under the sweep `name`, planned from the text `source`; what is
         there stays as it is.
         """
@@ -50,56 +55,47 @@ class Store(Database):
         with self._transaction() as connection:
             ids = json.dumps(list(wanted))
             present = (
-                "SELECT run_id, spec, status FROM runs WHERE "
-                "run_id IN "
-                "(SELECT value FROM json_each(?))"
+                "SELECT run_id, spec, status FROM runs WHERE run_id IN (SELECT value FROM "
+                "json_each(?))"
             )
             known: dict[Status, int] = dict.fromkeys(STATUSES, 0)
             for run_id, spec, status in connection.execute(present, [ids]).fetchall():
                 known[status] += 1
                 if json.loads(spec) != json.loads(wanted[run_id].spec):
                     raise StoreError(
-                        f"{self.path}: run {run_id} is stored with another "
-                        "specification; "
-                        "use a new --out folder"
+                        f"{self.path}: run {run_id} is stored with another specification; use a "
+                        "new --out folder"
                     )
             connection.executemany(
-                "INSERT INTO runs (run_id, spec, score_name, chance) VALUES "
-                "(?, ?, ?, "
-                "?) ON CONFLICT DO NOTHING",
+                "INSERT INTO runs (run_id, spec, score_name, chance) VALUES (?, ?, ?, ?) ON "
+                "CONFLICT DO NOTHING",
                 [
                     (run.run_id, run.spec, run.score_name, number(run.chance))
                     for run in wanted.values()
                 ],
             )
             connection.execute(
-                "INSERT INTO sweeps (name, source, created) VALUES (?, "
-                "?, ?) ON "
-                "CONFLICT DO NOTHING",
+                "INSERT INTO sweeps (name, source, created) VALUES (?, ?, ?) ON CONFLICT DO "
+                "NOTHING",
                 [name, source, self.wall()],
             )
             connection.execute(
-                "INSERT INTO planned SELECT sweep_id, value FROM sweeps, "
-                "json_each(?) "
-                "WHERE name = ? AND source = ? "
-                "ON CONFLICT DO NOTHING",
+                "INSERT INTO planned SELECT sweep_id, value FROM sweeps, json_each(?) WHERE name = "
+                "? AND source = ? ON CONFLICT DO NOTHING",
                 [ids, name, source],
             )
-        return Plan(len(wanted) - sum(known.values()), known)
+        return PlanCounts(len(wanted) - sum(known.values()), known)
 
     def reopen_failed(self) -> list[str]:
         """Failed runs become todo again: the one way out of a finished state."""
         with self._transaction() as connection:
             reopened = connection.execute(
-                "UPDATE runs SET status = 'todo', lost = 0, failure = NULL, "
-                "finished = "
-                "NULL, steps = NULL, wall_s = NULL "
-                "WHERE status = 'failed' RETURNING run_id"
+                "UPDATE runs SET status = 'todo', lost = 0, failure = NULL, finished = NULL, steps "
+                "= NULL, wall_s = NULL WHERE status = 'failed' RETURNING run_id"
             ).fetchall()
         return [run_id for (run_id,) in reopened]
 
-    # -- holding
-    # -------------------------------------------------------------------------------------------------------
+    # ---- holding ----
 
     def claim(self, run_ids: Iterable[str], owner: str, lease_s: float) -> dict[str, int]:
         """Those of `run_ids` that were todo and are now `owner`'s, with the attempt number that
@@ -109,13 +105,10 @@ class Store(Database):
         with self._transaction() as connection:
             claims = dict(
                 connection.execute(
-                    "UPDATE runs SET status = 'running', attempt = attempt + 1, "
-                    "owner = "
-                    "?, renewed = ?, lease_until = ?, "
-                    "progressed = 0, started = coalesce(started, ?) "
-                    "WHERE +status = 'todo' AND run_id IN (SELECT "
-                    "value FROM "
-                    "json_each(?)) RETURNING run_id, attempt",
+                    "UPDATE runs SET status = 'running', attempt = attempt + 1, owner = ?, renewed "
+                    "= ?, lease_until = ?, progressed = 0, started = coalesce(started, ?) WHERE "
+                    "+status = 'todo' AND run_id IN (SELECT value FROM json_each(?)) RETURNING "
+                    "run_id, attempt",
                     [owner, now, now + lease_s, self.wall(), json.dumps(list(run_ids))],
                 ).fetchall()
             )
@@ -137,36 +130,28 @@ class Store(Database):
         """
         with self._transaction():
             change = (
-                "status = 'todo', owner = NULL, renewed = NULL, "
-                "lease_until "
-                "= NULL, pack_limit = coalesce(:limit, pack_limit)"
+                "status = 'todo', owner = NULL, renewed = NULL, lease_until = NULL, pack_limit = "
+                "coalesce(:limit, pack_limit)"
             )
             return set(claims) - self._change(claims, change, limit=pack_limit)
 
     def reclaim(self, dead: Callable[[str], bool] = is_dead) -> list[str]:
         """Take back the runs whose lease ran out or whose owner is dead.
 
-        A run taken back without progress may have been killed for its memory: it next trains in
-        half the company. Once alone, with MAX_LOST such attempts in a row behind it, it is failed.
+        A run taken back without progress may have been killed for its memory: it next trains in a
+        pack of half the size. Alone, and after MAX_LOST such attempts in a row, it is failed.
         """
         if not self._stale(dead):
             return []
+        given_up = "NOT progressed AND pack_size = 1 AND lost + 1 >= :most"
         with self._transaction():
             stale = self._stale(dead)
             taken = self._change(
                 {run_id: attempt for run_id, attempt, _ in stale},
-                "lost = lost + (NOT progressed), "
-                "pack_limit = CASE WHEN progressed THEN pack_limit ELSE max(1, pack_size / 2) END, "
-                "status = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
-                "+ 1 >= "
-                ":most THEN 'failed' ELSE 'todo' END, "
-                "failure = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
-                "+ 1 >= "
-                ":most THEN :failure END, "
-                "finished = CASE WHEN NOT progressed AND pack_size = 1 AND lost "
-                "+ 1 >= "
-                ":most THEN :now END, "
-                "owner = NULL, renewed = NULL, lease_until = NULL",
+                "lost = lost + (NOT progressed), pack_limit = CASE WHEN progressed THEN pack_limit "
+                f"ELSE max(1, pack_size / 2) END, status = CASE WHEN {given_up} THEN 'failed' ELSE "
+                f"'todo' END, failure = CASE WHEN {given_up} THEN :failure END, finished = CASE "
+                f"WHEN {given_up} THEN :now END, owner = NULL, renewed = NULL, lease_until = NULL",
                 most=MAX_LOST,
                 now=self.wall(),
                 failure=f"lost: {MAX_LOST} attempts in a row ended without progress",
@@ -188,8 +173,7 @@ class Store(Database):
         # not hold for ever.
         return [row[:3] for row in running if verdict[row[2]] or not row[3] <= now <= row[4]]
 
-    # -- results
-    # -------------------------------------------------------------------------------------------------------
+    # ---- results ----
 
     def record(self, claims: Claims, evaluations: Iterable[tuple[str, Evaluation]]) -> set[str]:
         """Points of many runs' curves at once, each put in or replaced; returns the claims that are
@@ -222,9 +206,8 @@ class Store(Database):
         with self._transaction() as connection:
             held = self._held(claims)
             connection.execute(
-                "DELETE FROM evaluations WHERE step > ? AND run_id IN "
-                "(SELECT value "
-                "FROM json_each(?))",
+                "DELETE FROM evaluations WHERE step > ? AND run_id IN (SELECT value FROM "
+                "json_each(?))",
                 [step, json.dumps(sorted(held))],
             )
         return set(claims) - held
@@ -243,8 +226,7 @@ class Store(Database):
                 self._end(result)
             return self._refuse(claims, held, "a result")
 
-    # -- queries
-    # -------------------------------------------------------------------------------------------------------
+    # ---- queries ----
 
     def counts(self) -> dict[Status, int]:
         """How many runs are in each status, at one moment; they add up to what was planned."""
@@ -274,21 +256,19 @@ class Store(Database):
     def todo(self) -> list[Todo]:
         """What may be claimed, in the order of planning."""
         found = self._read(
-            "SELECT run_id, spec, pack_limit, attempt FROM runs WHERE "
-            "status = "
-            "'todo' ORDER BY rowid"
+            "SELECT run_id, spec, pack_limit, attempt FROM runs WHERE status = 'todo' ORDER BY "
+            "rowid"
         )
         return [Todo(*row) for row in found]
 
-    def sweeps(self) -> list[Sweep]:
+    def sweeps(self) -> list[StoredSweep]:
         found = self._read(
-            "SELECT name, source, created, json_group_array(run_id) FILTER "
-            "(WHERE "
-            "run_id IS NOT NULL) "
-            "FROM sweeps LEFT JOIN planned USING (sweep_id) GROUP BY sweep_id ORDER BY sweep_id"
+            "SELECT name, source, created, json_group_array(run_id) FILTER (WHERE run_id IS NOT "
+            "NULL) FROM sweeps LEFT JOIN planned USING (sweep_id) GROUP BY sweep_id ORDER BY "
+            "sweep_id"
         )
         return [
-            Sweep(name, source, created, tuple(json.loads(run_ids)))
+            StoredSweep(name, source, created, tuple(json.loads(run_ids)))
             for name, source, created, run_ids in found
         ]
 
@@ -307,7 +287,7 @@ class Store(Database):
         ]
 
     def note(self, kind: str, text: str) -> None:
-        """Keep a remark beside the results: a damaged checkpoint, a split after a lack of memory."""
+        """Add a remark to the results: a damaged checkpoint, a split after a lack of memory."""
         with self._transaction():
             self._note(kind, text)
 
@@ -324,27 +304,24 @@ class Store(Database):
         problems = [text for (text,) in self._read("PRAGMA integrity_check") if text != "ok"]
         if self._log_missing:
             problems.append(
-                f"{self.path.name}-wal was removed by something else: what was "
-                "committed "
-                "last may be missing"
+                f"{self.path.name}-wal was removed by something else: what was committed last may "
+                "be missing"
             )
         orphans = self._read("PRAGMA foreign_key_check")
         return problems + [
             f"{table}: row {row} belongs to no {parent}" for table, row, parent, _ in orphans
         ]
 
-    # -- inside a transaction
-    # ------------------------------------------------------------------------------------------
+    # ---- inside a transaction ----
 
     def _change(self, claims: Claims, assignments: str, **values: Any) -> set[str]:
-        """The guarded update: what is still running as the attempt claimed is changed, and named."""
+        """The guarded update: what still runs as the attempt claimed is changed, and returned."""
         # +status keeps SQLite from walking all running runs by the index on status: the few claimed
         # are found by their id.
         changed = self._connection.execute(
-            f"UPDATE runs SET {assignments} FROM json_each(:claims) AS "
-            "claim WHERE "
-            "runs.run_id = claim.key "
-            "AND runs.attempt = claim.value AND +runs.status = 'running' RETURNING runs.run_id",
+            f"UPDATE runs SET {assignments} FROM json_each(:claims) AS claim WHERE runs.run_id = "
+            "claim.key AND runs.attempt = claim.value AND +runs.status = 'running' RETURNING "
+            "runs.run_id",
             values | {"claims": json.dumps(dict(claims))},
         )
         return {run_id for (run_id,) in changed.fetchall()}
@@ -359,35 +336,28 @@ class Store(Database):
 
     def _put(self, points: Iterable[tuple[Any, ...]]) -> None:
         self._connection.executemany(
-            f"INSERT INTO evaluations (run_id, {POINT_COLUMNS}) VALUES (?, "
-            "?, ?, ?, "
-            "?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "train_loss = excluded.train_loss, test_loss = "
-            "excluded.test_loss, "
-            "accuracy = excluded.accuracy, "
-            "exact = excluded.exact, slices = excluded.slices",
+            f"INSERT INTO evaluations (run_id, {POINT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON "
+            "CONFLICT DO UPDATE SET train_loss = excluded.train_loss, test_loss = "
+            "excluded.test_loss, accuracy = excluded.accuracy, exact = excluded.exact, slices = "
+            "excluded.slices",
             points,
         )
 
     def _advance(self, steps: dict[str, int]) -> None:
-        # Only a step nobody reached before is progress: a run that dies at the same place each time
-        # must not go on for ever.
+        # Only a step that no attempt has reached is progress: a run that dies at the same place
+        # each time must not be tried for ever.
         self._connection.execute(
-            "UPDATE runs SET furthest = mark.value, progressed = 1, lost = "
-            "0 FROM "
-            "json_each(?) AS mark "
-            "WHERE runs.run_id = mark.key AND mark.value > runs.furthest",
+            "UPDATE runs SET furthest = mark.value, progressed = 1, lost = 0 FROM json_each(?) AS "
+            "mark WHERE runs.run_id = mark.key AND mark.value > runs.furthest",
             [json.dumps(steps)],
         )
 
     def _end(self, result: Result) -> None:
         self._connection.execute(
-            "UPDATE runs SET status = ?, finished = ?, owner = NULL, "
-            "renewed = "
-            "NULL, lease_until = NULL, "
-            "steps = ?, wall_s = ?, stopped_early = ?, diverged_step = ?, failure = ?, "
-            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? "
-            "WHERE run_id = ? AND attempt = ? AND status = 'running'",
+            "UPDATE runs SET status = ?, finished = ?, owner = NULL, renewed = NULL, lease_until = "
+            "NULL, steps = ?, wall_s = ?, stopped_early = ?, diverged_step = ?, failure = ?, "
+            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? WHERE run_id = "
+            "? AND attempt = ? AND status = 'running'",
             (
                 *(result.status, self.wall(), result.steps, number(result.wall_s)),
                 *(STOPS.index(result.stopped_early), result.diverged_step, result.failure),
@@ -401,9 +371,8 @@ class Store(Database):
         for run_id in sorted(refused):
             self._note(
                 "late",
-                f"{what} of run {run_id}, attempt {claims[run_id]}, came after "
-                "the run "
-                "was taken over or finished",
+                f"{what} of run {run_id}, attempt {claims[run_id]}, came after the run was taken "
+                "over or finished",
             )
         return refused
 

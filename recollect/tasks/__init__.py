@@ -1,1 +1,1 @@
-"""The tasks: options (torch-free), and their data as pure functions."""
+"""The tasks: their options (torch-free) in options/, their rows as pure functions here."""

@@ -1,22 +1,23 @@
-"""The contract of a task: data as a pure function of (task specification, data seed, split, step),
-on any device.
+"""The contract of a task: batches as a pure function of (task specification, data seed, split,
+step), on any device.
 
 Nothing here reads or moves a global random state, so a task gives the same batches whatever model
-was built before, and the same integers on every device (see randomness.py). Train and test never
-share an example (see splits.py).
+was built before, and the same integers on every device (see ops/randomness.py). Train and test
+never share an example (see splits.py).
 
 Shapes: B rows of a batch, L length, K labelled positions per row.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Self
 
+import torch
 from torch import Tensor
 
-IGNORE = (
-    -100
-)  # the label of a slot that carries none; such slots exist only so that every row has K of them
+# The label of a slot that carries none; such slots exist only so that every row has K of them.
+IGNORE = -100
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,25 @@ class Batch:
     tokens_BL: Tensor  # int64
     where_BK: Tensor  # int64: the position each label belongs to
     labels_BK: Tensor  # int64: the right token there, or IGNORE
-    # bool: counts for accuracy (a label may be trained on and not scored, such as an end-of-text
-    # sign)
+    # bool: counts for accuracy; a label may be trained on and not scored, such as an end sign
     scored_BK: Tensor
 
     @property
     def rows(self) -> int:
         return self.tokens_BL.shape[0]
+
+    def tensors(self) -> list[Tensor]:
+        """All fields, in the order of their definition."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The batch of what `function` makes of each field."""
+        return type(self)(*map(function, self.tensors()))
+
+    @classmethod
+    def join(cls, parts: list[Self]) -> Self:
+        """The rows of all parts, in order."""
+        return cls(*map(torch.cat, zip(*(part.tensors() for part in parts), strict=True)))
 
 
 class Task(ABC):
@@ -49,11 +62,8 @@ class Task(ABC):
 
     @abstractmethod
     def batch(self, split: str, step: int) -> Batch:
-        """Training rows of optimiser step `step` (from 0), or the `step`-th piece of a test split."""
+        """The training rows of step `step` (from 0), or the `step`-th piece of a test split."""
 
     @abstractmethod
     def pieces(self, test_split: str) -> int:
         """Into how many batches that test split is cut."""
-
-
-Device = Literal["cpu", "cuda", "mps"] | str

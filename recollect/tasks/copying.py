@@ -1,10 +1,11 @@
 """Copying (Jelassi et al. 2024): a random string, then the same string again.
 
-    position   0         1         2         3         a training row of 32 tokens, strings of 3 to 6 letters
-               01234567890123456789012345678901
-    tokens     $gmuglv|gmuglv.$dbh|dbh.$qubycq|        $ begin, | delimiter, . end; the third example is cut off
-    labels            gmuglv.     dbh.                 a label is the next token; the third example has none
+    position   0         1         2         3      a training row of 32 tokens
+               01234567890123456789012345678901     with strings of 3 to 6 letters
+    tokens     $gmuglv|gmuglv.$dbh|dbh.$qubycq|     $ begin, | delimiter, . end
+    labels            gmuglv.     dbh.              a label is the next token
 
+The third example is cut off and has no labels.
 Training rows are packed with such examples back to back; test rows hold one each, teacher forced. A
 test string counts as copied when every letter is right, which equals exact match of greedy
 decoding.

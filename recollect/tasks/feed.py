@@ -2,7 +2,8 @@
 
 A task is one pure function, `rows(spec, data_seed, split, first, count, device)`: rows number
 `first` to `first + count - 1` of a split. The feed decides which of them an optimiser step sees,
-keeps what is asked again, and never looks at a value on the device, so training is never held up.
+caches what is asked for again, and never reads a value from the device: training never waits for
+it.
 
     reshuffled   train_rows rows; epoch e takes them in an order drawn from (data seed, e)
     fixed        the same rows in the same order in every epoch
@@ -21,9 +22,8 @@ from recollect.ops.randomness import bits, key
 from recollect.tasks.base import Batch, Task
 from recollect.tasks.options import TaskSpec
 
-_BLOCK_TOKENS = (
-    1 << 20
-)  # drawn at a time: large enough to keep a device busy, small enough to stay in a cache
+# Drawn at a time: large enough to keep a device busy, small enough to stay in a cache.
+_BLOCK_TOKENS = 1 << 20
 _BLOCK_STEPS = 64  # fresh steps drawn ahead at most
 
 
@@ -53,55 +53,41 @@ class Feed(Task):
             spec.check_batch(batch)
         except ValueError as error:
             raise SpecError(str(error)) from None
-        self.spec, self.data_seed, self.batch_rows, self.device = (
-            spec,
-            data_seed,
-            batch,
-            torch.device(device),
-        )
-        self._source = source
+        self.spec, self.data_seed, self.batch_rows = spec, data_seed, batch
+        self.device, self._source = torch.device(device), source
         self.vocabulary = spec.label_vocabulary
         self.length, self.train_length = spec.longest, spec.train_length
         self.labels_per_row, self.test_splits = spec.labels_per_row, spec.test_splits
         self.steps_per_epoch = spec.train_rows // batch
         self._sets: dict[str, Batch] = {}  # whole splits
-        self._order: tuple[int, torch.Tensor] | None = (
-            None  # the newest epoch and its order of rows
-        )
-        self._ahead: tuple[int, Batch] | None = (
-            None  # the newest block of fresh rows and its number
-        )
+        # The newest epoch and its order of rows; the newest block of fresh rows and its number.
+        self._order: tuple[int, torch.Tensor] | None = None
+        self._ahead: tuple[int, Batch] | None = None
 
     def batch(self, split: str, step: int) -> Batch:
         pieces = self.pieces(split) if split != "train" else step + 1
         if not 0 <= step < pieces:
             raise SpecError(
-                f"step = {step}: must be at least 0 and, for a test split, less "
-                "than its "
-                f"{pieces} pieces"
+                f"step = {step}: must be at least 0 and, for a test split, less than its {pieces} "
+                "pieces"
             )
         if split != "train":
-            return _long(
-                _slice(
-                    self._whole(split, self.spec.test_rows), step * self.batch_rows, self.batch_rows
-                )
-            )
+            whole = self._whole(split, self.spec.test_rows)
+            return _widen(_cut(whole, step * self.batch_rows, self.batch_rows))
         if self.spec.data == "fresh":
             return self._fresh(step)
         rows = self._whole("train", self.spec.train_rows)
         epoch, within = divmod(step, self.steps_per_epoch)
         if self.spec.data == "fixed":
-            return _long(_slice(rows, within * self.batch_rows, self.batch_rows))
-        return _long(
-            _take(rows, self._epoch_order(epoch)[within * self.batch_rows :][: self.batch_rows])
-        )
+            return _widen(_cut(rows, within * self.batch_rows, self.batch_rows))
+        chosen_B = self._epoch_order(epoch)[within * self.batch_rows :][: self.batch_rows]
+        return _widen(rows.map(lambda field: field[chosen_B]))
 
     def pieces(self, test_split: str) -> int:
         if test_split not in self.test_splits:
             raise SpecError(
-                f"split = {test_split!r}: must be train or one of the test "
-                "splits; "
-                f"known: {', '.join(self.test_splits)}"
+                f"split = {test_split!r}: must be train or one of the test splits; known: "
+                f"{', '.join(self.test_splits)}"
             )
         return -(-self.spec.test_rows // self.batch_rows)
 
@@ -113,7 +99,7 @@ class Feed(Task):
                 self._rows(split, first, min(block, count - first))
                 for first in range(0, count, block)
             ]
-            self._sets[split] = _join([_small(part) for part in parts])
+            self._sets[split] = Batch.join([_narrow(part) for part in parts])
         return self._sets[split]
 
     def _fresh(self, step: int) -> Batch:
@@ -122,7 +108,7 @@ class Feed(Task):
         if self._ahead is None or self._ahead[0] != number:
             rows = steps * self.batch_rows
             self._ahead = number, self._rows("train", number * rows, rows)
-        return _long(_slice(self._ahead[1], within * self.batch_rows, self.batch_rows))
+        return _widen(_cut(self._ahead[1], within * self.batch_rows, self.batch_rows))
 
     def _epoch_order(self, epoch: int) -> torch.Tensor:
         if self._order is None or self._order[0] != epoch:
@@ -134,32 +120,15 @@ class Feed(Task):
         return self._source(self.spec, self.data_seed, split, first, count, self.device)
 
 
-def _slice(rows: Batch, first: int, count: int) -> Batch:
-    cut = slice(first, first + count)
-    return Batch(rows.tokens_BL[cut], rows.where_BK[cut], rows.labels_BK[cut], rows.scored_BK[cut])
+def _cut(rows: Batch, first: int, count: int) -> Batch:
+    return rows.map(lambda field: field[first : first + count])
 
 
-def _take(rows: Batch, index_B: torch.Tensor) -> Batch:
-    return Batch(
-        rows.tokens_BL[index_B],
-        rows.where_BK[index_B],
-        rows.labels_BK[index_B],
-        rows.scored_BK[index_B],
-    )
+def _narrow(rows: Batch) -> Batch:
+    """Integers in 4 bytes: whole splits stay in memory."""
+    return rows.map(lambda field: field if field.dtype == torch.bool else field.int())
 
 
-def _join(parts: list[Batch]) -> Batch:
-    return Batch(
-        torch.cat([part.tokens_BL for part in parts]),
-        torch.cat([part.where_BK for part in parts]),
-        torch.cat([part.labels_BK for part in parts]),
-        torch.cat([part.scored_BK for part in parts]),
-    )
-
-
-def _small(rows: Batch) -> Batch:
-    return Batch(rows.tokens_BL.int(), rows.where_BK.int(), rows.labels_BK.int(), rows.scored_BK)
-
-
-def _long(rows: Batch) -> Batch:
-    return Batch(rows.tokens_BL.long(), rows.where_BK.long(), rows.labels_BK.long(), rows.scored_BK)
+def _widen(rows: Batch) -> Batch:
+    """Integers in 8 bytes, as an embedding wants them."""
+    return rows.map(lambda field: field if field.dtype == torch.bool else field.long())

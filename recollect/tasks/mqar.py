@@ -1,9 +1,12 @@
 """Multi-query associative recall (Arora et al. 2023): pairs in front, every key asked once behind
 them.
 
-    position   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15      3 pairs, length 16, vocabulary 100
-    tokens    97   1  62  14  61  26  61   0  97   0  62   0   0   0   0   0      97 -> 1, 62 -> 14, 61 -> 26
-    labels     .   .   .   .   .   .  26   .   1   .  14   .   .   .   .   .      asked in the order 61, 97, 62
+    position   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
+    tokens    97   1  62  14  61  26  61   0  97   0  62   0   0   0   0   0
+    labels     .   .   .   .   .   .  26   .   1   .  14   .   .   .   .   .
+
+is a row with 3 pairs (97 -> 1, 62 -> 14, 61 -> 26), length 16, vocabulary 100; the keys are asked
+in the order 61, 97, 62.
 
 Slot g is position 2 * pairs + 2 * g; the keys draw their slots in their own order, without
 replacement, with weight (g + 1) ** (power - 1). The label is the value bound to the key, at the

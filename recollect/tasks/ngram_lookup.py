@@ -1,9 +1,12 @@
 """N-gram lookup (Jelassi et al. 2024): a random string and a piece of it; continue the piece.
 
-    position   0         1                   position   0         1            test strings of 8 letters, n = 2
+    position   0         1                   position   0         1
                0123456789012345678                      012345678901234567
-    prefix     $xh|vqgzxhbl|bl.***           suffix     $vqgzxhbl|xhbl.***     $ begin, | delimiter, . end, * padding
-    labels                 bl.                                   bl.           what follows x h, then the end sign
+    prefix     $xh|vqgzxhbl|bl.***           suffix     $vqgzxhbl|xhbl.***
+    labels                 bl.                                   bl.
+
+are test rows with strings of 8 letters and n = 2: $ begin, | delimiter, . end, * padding. The
+answer is what follows x h, then the end sign.
 
 The question is taken from a random place of the string, never from its end, and the answer is what
 follows the question's FIRST occurrence, up to the end of the string or `answer_length` letters. As

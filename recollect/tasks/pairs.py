@@ -1,5 +1,5 @@
-"""The context of the tasks of pairs: key value key value ..., all tokens distinct, the last one
-decided by the split.
+"""What the tasks of pairs share: filler, and the context: key value key value ..., all tokens
+distinct, the last one decided by the split.
 
 Shapes: B rows, K pairs, L length.
 """
@@ -44,7 +44,7 @@ def draw_context(
 def draw_filler(
     spec: PairsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
 ) -> Tensor:
-    """Rows that say nothing yet."""
+    """Rows of filler alone."""
     if spec.filler == "zero":
         return torch.zeros(count, spec.length, dtype=torch.int64, device=device)
     return below(

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from recollect.ops.randomness import below, grid, uniform
 
-_CELLS = 1 << 22  # of the tables shuffled at one time: 16 MiB, which a cache still helps with
+_TABLE_ENTRIES = (
+    1 << 22
+)  # of the tables shuffled at one time: 16 MiB, which a cache still helps with
 
 
 def distinct(
@@ -23,7 +25,7 @@ def distinct(
         return torch.empty(rows, 0, dtype=torch.int64, device=device)
     step_N = torch.arange(draws, device=device)
     chosen_BN = step_N + below(stream, grid(first, rows, draws, device), count - step_N)
-    chunk = max(1, _CELLS // count)
+    chunk = max(1, _TABLE_ENTRIES // count)
     table_SB = torch.arange(count, dtype=torch.int32, device=device)[:, None].repeat(
         1, min(chunk, rows)
     )

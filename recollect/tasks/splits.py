@@ -1,12 +1,13 @@
-"""Train and test without a common example, by construction: no rejection, no table of what was
-seen, no luck.
+"""Train and test without a common example, by construction: no rejection and no table of what was
+seen.
 
 What an example is about (the pairs, the string) is drawn token by token. Everything but its last
 token decides, through a fixed hash, which of the tokens still free may end it in the test world;
 the others end it in the training world:
 
-    prefix a c f, free b d e g h ... (numbers 0 1 2 3 4 ...), hash(a c f) = 3: from number 3 on, round and round, the first
-    sixteenth of the free tokens (g h ..., at least one) ends test rows and all others end training rows
+    prefix a c f, free b d e g h ... (numbers 0 1 2 3 4 ...), hash(a c f) = 3: from number 3 on,
+    cyclically, the first sixteenth of the free tokens (g h ..., at least one) ends test rows and
+    all others end training rows
 
 Every prefix leaves equally many ends to each world, so both worlds are sampled exactly uniformly.
 The worlds do not depend on the data seed: test rows of one seed are not training rows of another.
@@ -56,7 +57,7 @@ def last_rank(world: World, hash_B: Tensor, free: int, stream: int, counters_B: 
 
 
 def nth_free(used_BN: Tensor, rank_B: Tensor) -> Tensor:
-    """The rank-th smallest number from 0 on that is not among each row's used ones (all distinct)."""
+    """The rank-th smallest number from 0 on that is not among a row's used ones (all distinct)."""
     sorted_BN = used_BN.sort(1).values
     free_before_BN = sorted_BN - torch.arange(used_BN.shape[1], device=used_BN.device)
     return rank_B + (free_before_BN <= rank_B[:, None]).sum(1)

@@ -1,5 +1,5 @@
-"""What the tasks of strings share: letters that know their split, examples spelt from pieces, rows
-packed with examples.
+"""What the tasks of strings share: strings of a split, examples spelt from pieces, rows packed with
+examples.
 
 A label is the next token: the label of position i is token i + 1. An answer's letters are trained
 on and scored, the end sign behind them is trained on but not scored, everything else carries no
@@ -9,7 +9,7 @@ Shapes: X examples, N letters, E tokens of an example; B rows, M examples that m
 length, K label slots.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,14 +19,13 @@ from recollect.tasks.base import IGNORE, Batch
 from recollect.tasks.options import StringsSpec
 from recollect.tasks.splits import last_rank, prefix_hash, world_of
 
-Piece = tuple[
-    Tensor | int, Tensor | int
-]  # the first column and the number of columns, for all examples or for each (X, 1)
+# The first column and the number of columns, for all examples or for each (X, 1).
+Piece = tuple[Tensor | int, Tensor | int]
 
 
 @dataclass(frozen=True)
 class Strings:
-    """Random strings of several lengths; what stands behind a string's last letter means nothing."""
+    """Random strings of several lengths; what stands behind a string's last letter is undefined."""
 
     letters_XN: Tensor
     length_X1: Tensor
@@ -82,9 +81,8 @@ def signs(strings: Strings) -> tuple[Piece, Piece, Piece]:
 def spell(spec: StringsSpec, strings: Strings, pieces: list[Piece], answer_X1: Tensor) -> Examples:
     """Examples written as one piece after the other of their string and its signs."""
     letters_XN, device = strings.letters_XN, strings.letters_XN.device
-    signs_4 = spec.begin + torch.arange(
-        4, device=device
-    )  # begin, delimiter, end, padding; made there: a copy would have to wait
+    # Begin, delimiter, end, padding; made on the device: a copy from the host would wait for it.
+    signs_4 = spec.begin + torch.arange(4, device=device)
     source_XC = torch.cat([letters_XN, signs_4.expand(len(letters_XN), -1)], 1)
     offset_E = torch.arange(spec.longest_example(letters_XN.shape[1]), device=device)
     start_X1 = torch.zeros_like(strings.length_X1)
@@ -99,13 +97,13 @@ def spell(spec: StringsSpec, strings: Strings, pieces: list[Piece], answer_X1: T
 def lay_out(spec: StringsSpec, split: str, examples: Examples, rows: int) -> Batch:
     """Examples as rows: packed for training, one a row for a test."""
     return (
-        _packed(spec, examples, rows)
+        _pack(spec, examples, rows)
         if split == "train"
-        else _alone(spec, examples, spec.letters_of(split))
+        else _one_per_row(spec, examples, spec.letters_of(split))
     )
 
 
-def _packed(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
+def _pack(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
     """`context` tokens a row, example behind example; one that does not fit is cut off and carries
     no label.
     """
@@ -120,20 +118,20 @@ def _packed(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
     )
     answer_BL = examples.answer_X.view(rows, -1).gather(1, which_BL)
     to_predict_BL = (end_BL - place_BL <= answer_BL + 1) & (end_BL <= spec.context)
-    return _labelled(spec, tokens_BL, to_predict_BL, spec.labels_per_row)
+    return _label(spec, tokens_BL, to_predict_BL, spec.labels_per_row)
 
 
-def _alone(spec: StringsSpec, examples: Examples, letters: int) -> Batch:
-    """The last column is left out of the input: nothing follows it, so it asks for nothing."""
+def _one_per_row(spec: StringsSpec, examples: Examples, letters: int) -> Batch:
+    """For tests. The last column is left out of the input: no token follows it."""
     to_end_XE = examples.size_X[:, None] - torch.arange(
         examples.tokens_XE.shape[1], device=examples.size_X.device
     )
     to_predict_XE = (to_end_XE >= 1) & (to_end_XE <= examples.answer_X[:, None] + 1)
-    batch = _labelled(spec, examples.tokens_XE, to_predict_XE, spec.answers(letters)[1] + 1)
-    return Batch(batch.tokens_BL[:, :-1], batch.where_BK, batch.labels_BK, batch.scored_BK)
+    batch = _label(spec, examples.tokens_XE, to_predict_XE, spec.answers(letters)[1] + 1)
+    return replace(batch, tokens_BL=batch.tokens_BL[:, :-1])
 
 
-def _labelled(spec: StringsSpec, tokens_BL: Tensor, to_predict_BL: Tensor, slots: int) -> Batch:
+def _label(spec: StringsSpec, tokens_BL: Tensor, to_predict_BL: Tensor, slots: int) -> Batch:
     """The label of a position is the next token, where that one is to be predicted. A stable sort
     brings these to the front: the number of labels differs from row to row, the shape must not.
     """

@@ -1,51 +1,51 @@
-"""When a run may end before its last step: solved, or hopeless. Both are wishes of its
-specification, and both look back only.
+"""When a run may end before its last step: solved, or hopeless. Its specification allows either;
+both look back only.
 
 What a run can still learn is bounded by the learning rate it still has. With less than a share
 `train.stop_hopeless` of the sum of its rates ahead, the fall of its training loss over the last
-LOOKS evaluations is drawn on to the end at SAFETY times its speed per unit of rate. If that moves
-the loss by less than a share STILL, it stands still and the run is hopeless. The score on the test
-rows can only save a run from that: drawn on in the same way, it must stay below HIGH.
+EVALUATIONS evaluations is extrapolated to the end at SAFETY times its speed per unit of rate. If
+that moves the loss by less than a share FLAT, the run is hopeless, unless its test score,
+extrapolated in the same way, reaches HIGH.
 
 The constants come from full curves (`bench/early_decisions.py` replays the rule on any stored
-results; docs/decisions/stop-hopeless.md has what came out). A loss alone says little about the score: at small rates a
-run answers .97 right with a loss of 2. And the known danger is a loss that stands still for long
-and then falls at once, as attention's does: such runs are kept by the share of rate that must be
-spent first, which is why that share is a setting. No share keeps those whose rate was too high
-until the schedule has brought it down to where they learn: at the study's size one of 195 runs is
-such a one, and the rule is off by default.
+results; docs/decisions/stop-hopeless.md has the outcome). A loss alone says little about the
+score: at small rates a run answers .97 right with a loss of 2. The known danger is a loss that
+stays flat for long and then falls at once, as attention's does: such runs are protected by the
+share of rate that must be spent first, which is why that share is a setting. No share protects
+those whose rate was too high until the schedule has brought it down to where they learn: at the
+study's size one of 195 runs is such a one, and the rule is off by default.
 """
 
 from collections.abc import Mapping, Sequence
 
 from recollect.rows import Evaluation, StopReason
 from recollect.spec.run import RunSpec
-from recollect.training.population import rates
+from recollect.training.schedule import rates
 
-LOOKS = 3
+EVALUATIONS = 3
 SAFETY = 4.0
-STILL = 0.1
-# well below what counts as solved: the score of a run near an edge places that edge, and must be
-# its last
+FLAT = 0.1
+# Well below what counts as solved: the score of a run near the edge of a window places that edge,
+# and must be the one it ends with.
 HIGH = 0.5
 
 
 class EarlyDecisions:
-    """Remembers what is needed of each member's curve."""
+    """The end of each member's curve, and what follows from it."""
 
     def __init__(self) -> None:
         self._curves: dict[str, list[Evaluation]] = {}
         self._behind: dict[str, Mapping[int, float]] = {}
 
     def remember(self, run: RunSpec, curve: Sequence[Evaluation]) -> None:
-        """What a resumed run had recorded up to its checkpoint."""
+        """Set what a resumed run had recorded up to its checkpoint."""
         self._curves[run.run_id] = list(curve)
 
     def decide(self, run: RunSpec, evaluation: Evaluation) -> StopReason | None:
         """Why this run may end with this evaluation, if it may."""
         curve = self._curves.setdefault(run.run_id, [])
         curve.append(evaluation)
-        del curve[: -(LOOKS + 1)]
+        del curve[: -(EVALUATIONS + 1)]
         if is_solved(run, curve):
             return "solved"
         if run.train.stop_hopeless > 0:
@@ -57,22 +57,22 @@ class EarlyDecisions:
 
 
 def is_solved(run: RunSpec, curve: Sequence[Evaluation]) -> bool:
-    """Twice in a row: one lucky look at the test rows is not a result."""
+    """Twice in a row: one lucky evaluation is not a result."""
     scores = [point.score(run.task.score_name) for point in curve[-2:]]
     return run.train.stop_solved > 0 and len(scores) == 2 and min(scores) >= run.train.stop_solved
 
 
 def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, float]) -> bool:
-    """See above; `behind` is what `rates_behind` says of the run."""
-    last = curve[-(LOOKS + 1) :]
+    """See above; `behind` is the run's `rates_behind`."""
+    last = curve[-(EVALUATIONS + 1) :]
     ahead = 1 - behind[last[-1].step]
-    if len(last) <= LOOKS or ahead > run.train.stop_hopeless:
+    if len(last) <= EVALUATIONS or ahead > run.train.stop_hopeless:
         return False
     times = SAFETY * ahead / max(behind[last[-1].step] - behind[last[0].step], 1e-12)
     fall = max(0.0, last[0].train_loss - last[-1].train_loss)
     scores = [point.score(run.task.score_name) for point in last]
     gain = max(scores) - min(scores)
-    return fall * times < STILL * last[-1].train_loss and max(scores) + gain * times < HIGH
+    return fall * times < FLAT * last[-1].train_loss and max(scores) + gain * times < HIGH
 
 
 def rates_behind(run: RunSpec) -> dict[int, float]:

@@ -1,25 +1,26 @@
 """A step of work on a GPU, recorded once and replayed: thousands of small launches become one.
 
-The work must read and write the same tensors every time, look at no value on the host, and have no
+The work must read and write the same tensors every time, read no value on the host, and have no
 effect in Python. What changes from step to step (rows, rates, the number of the step) is copied
 into fixed tensors before a replay.
 """
 
+import contextlib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
-# run as they are: they compile kernels, and let libraries allocate what must not be allocated while
-# recording
+# Calls that run as they are: they compile kernels, and let libraries allocate what must not be
+# allocated while recording.
 WARM_CALLS = 2
 
 
-class Replayed:
-    """Call it with the work, always the same; from the third call on it is a recording that runs.
+class RecordedStep:
+    """Call it with the work, always the same; from the third call on a recording of it is replayed.
 
-    All calls are made on one stream, and not on the default one, which cannot be recorded. It does
-    not keep the work, which belongs to what keeps this object: a cycle would hold the memory of
+    All calls are made on one stream, and not on the default one, which cannot be recorded. The work
+    is not stored: it belongs to the owner of this object, and a cycle would keep the memory of
     both.
     """
 
@@ -33,19 +34,29 @@ class Replayed:
             work()
             return
         if self._graph is None:
-            self._graph = _recorded(work)
+            self._graph = _record(work)
         self._graph.replay()
 
 
-def _recorded(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+def _record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
-    # Garbage may be another recording, and taking one down invalidates the one being made: none is
-    # collected meanwhile.
+    # Garbage may be another recording, and freeing one invalidates the one being made.
+    with (
+        _no_garbage_collection(),
+        torch.cuda.graph(graph, stream=torch.cuda.current_stream()),
+    ):
+        work()
+    return graph
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collected once before, and not inside; restored afterwards."""
     gc.collect()
+    enabled = gc.isenabled()
     gc.disable()
     try:
-        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-            work()
+        yield
     finally:
-        gc.enable()
-    return graph
+        if enabled:
+            gc.enable()

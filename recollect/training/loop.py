@@ -1,7 +1,7 @@
-"""The loop: a population from where it stands to where its last member ends. Yields what happens;
-does no I/O.
+"""The training loop: a population from its step to the end of its last member. Yields events; does
+no I/O.
 
-Before every step the caller gets control (`Ready`): all that came before is accounted for, so it
+Before every step the caller gets control (`BeforeStep`): everything before it was yielded, so it
 can save or stop there; it must not wait for the device. Evaluations, ends of members and
 compactions happen at the evaluation steps only.
 """
@@ -16,15 +16,15 @@ from recollect.spec.run import RunSpec
 from recollect.training.early import EarlyDecisions
 from recollect.training.population import Population
 
-# Compact when at least this share of the members has ended: less often, and dead members cost
+# Compact when at least this share of the members has ended: less often, and ended members cost
 # steps; more often, and the copies do.
 COMPACT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Ready:
-    """`step` steps are behind and everything they led to was yielded; the next one follows for
-    `members` living members.
+class BeforeStep:
+    """`step` steps are done and everything they led to was yielded; the next one follows, for
+    `members` members that have not ended.
     """
 
     step: int
@@ -42,51 +42,52 @@ class End:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The living members were evaluated after `step` steps; some of them may have ended with that."""
+class Evaluated:
+    """The members that had not ended were evaluated after `step` steps; some may have ended."""
 
     step: int
     evaluations: dict[str, Evaluation]  # by run id; a member that has diverged has none
     ends: tuple[End, ...]
 
 
-Event = Ready | Looked
+Event = BeforeStep | Evaluated
 
 
 def train(population: Population, decisions: EarlyDecisions) -> Iterator[Event]:
     """Train until every member has ended."""
-    looks = set(population.members[0].train.evaluation_steps())
-    living = list(population.members)
-    while living:
-        yield Ready(population.step, len(living))
+    evaluation_steps = set(population.members[0].train.evaluation_steps())
+    active = list(population.members)
+    while active:
+        yield BeforeStep(population.step, len(active))
         population.train_step(population.task.batch("train", population.step))
-        if population.step not in looks:
+        if population.step not in evaluation_steps:
             continue
-        found = _look(population, living, decisions)
-        yield found
-        gone = {end.run.run_id for end in found.ends}
-        living = [run for run in living if run.run_id not in gone]
-        if living and len(living) <= (1 - COMPACT_SHARE) * len(population.members):
-            population.keep([run.run_id for run in living])
+        evaluated = _evaluate(population, active, decisions)
+        yield evaluated
+        ended = {end.run.run_id for end in evaluated.ends}
+        active = [run for run in active if run.run_id not in ended]
+        if active and len(active) <= (1 - COMPACT_SHARE) * len(population.members):
+            population.compact([run.run_id for run in active])
 
 
-def _look(population: Population, living: list[RunSpec], decisions: EarlyDecisions) -> Looked:
-    evaluations = dict(zip(population.members, population.evaluate(), strict=True))
+def _evaluate(
+    population: Population, active: list[RunSpec], decisions: EarlyDecisions
+) -> Evaluated:
+    found = dict(zip(population.members, population.evaluate(), strict=True))
     diverged = dict(zip(population.members, population.diverged(), strict=True))
-    found, ends = {}, []
-    for run in living:
-        # The last update can break a run whose training losses were all finite: the test loss
-        # tells.
-        broken = diverged[run] or (
-            0 if math.isfinite(evaluations[run].test_loss) else population.step
-        )
-        if broken:
-            ends.append(End(run, "diverged", diverged_step=broken))
+    evaluations, ends = {}, []
+    for run in active:
+        # The last update can break a run whose training losses were all finite: then the test loss
+        # is not.
+        finite = math.isfinite(found[run].test_loss)
+        diverged_step = diverged[run] or (0 if finite else population.step)
+        if diverged_step:
+            ends.append(End(run, "diverged", diverged_step=diverged_step))
             continue
-        found[run.run_id] = evaluations[run]
-        reason = decisions.decide(run, evaluations[run])
+        evaluations[run.run_id] = found[run]
+        reason = decisions.decide(run, found[run])
         if population.step == run.train.steps:
             ends.append(End(run, "done"))
         elif reason is not None:
             ends.append(End(run, "done", stopped_early=reason))
-    return Looked(population.step, found, tuple(ends))
+    return Evaluated(population.step, evaluations, tuple(ends))

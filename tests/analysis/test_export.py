@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import pandas
@@ -106,3 +108,12 @@ def test_no_rows():
     assert json.loads(to_json([])) == []
     assert read(to_csv([])) == []
     assert to_csv([]).startswith("run_id,status,")
+
+
+def test_analysis_and_export_need_no_torch():
+    heavy = "{'torch', 'numpy', 'matplotlib'}"
+    code = (
+        "import sys, recollect.analysis, recollect.analysis.export; "
+        f"sys.exit(bool({heavy} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -242,8 +242,11 @@ def test_mixers_and_tasks_are_listed_with_their_options(command):
     ]  # fmt: skip
     assert '"official", "zoology"' in options[-1]
     assert [line.split()[:2] for line in command("tasks").out.splitlines()[1:]] == [
-        ["mqar", "accuracy"], ["recall", "accuracy"], ["copying", "exact"], ["ngram_lookup", "exact"],
-    ]  # fmt: skip
+        ["mqar", "accuracy"],
+        ["recall", "accuracy"],
+        ["copying", "exact"],
+        ["ngram_lookup", "exact"],
+    ]
     assert "pairs             4 " in command("tasks", "mqar").out
 
 

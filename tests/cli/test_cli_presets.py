@@ -80,7 +80,10 @@ def test_a_preset_within_a_budget_and_on_to_its_end(command, tmp_path: Path):
         assert lines[-1] == "all is trained within the budget of 0.2 min"
     else:
         ended = sum(row.status == "done" for row in rows)
-        spent = r"the budget of 0\.2 min is spent: (\d+) of 30 runs have a result, \d+ begun and kept, \d+ not begun; next: .+"
+        spent = (
+            r"the budget of 0\.2 min is spent: (\d+) of 30 runs have a result, "
+            r"\d+ begun and kept, \d+ not begun; next: .+"
+        )
         assert int(re.fullmatch(spent, lines[-2])[1]) == ended
         assert lines[-1].startswith(
             f"go on with `recollect resume {out} --budget 0.2`, or without a limit"

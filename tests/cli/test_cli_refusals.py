@@ -82,7 +82,7 @@ def test_an_unknown_error_is_two_lines_and_can_be_looked_into(command, monkeypat
     def broken() -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr("recollect.running.planning.doctor.examine", broken)
+    monkeypatch.setattr("recollect.running.planning.machine.describe_machine", broken)
     monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
     text = (
         "recollect: internal error: KeyError: 'oops'\nplease "
@@ -100,5 +100,5 @@ def test_interruption_and_exhaustion_have_their_exit_codes(command, monkeypatch,
     def broken() -> None:
         raise error
 
-    monkeypatch.setattr("recollect.running.planning.doctor.examine", broken)
+    monkeypatch.setattr("recollect.running.planning.machine.describe_machine", broken)
     assert command("doctor").code == code

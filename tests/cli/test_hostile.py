@@ -149,7 +149,7 @@ def command(
     """The command line in this process; exit code and standard error."""
     monkeypatch.setattr(sys, "argv", ["recollect", *map(str, arguments)])
     began = time.process_time()
-    code = cli._outcome()
+    code = cli._exit_code()
     assert time.process_time() - began < LIMIT_S
     return code, capfd.readouterr().err
 
@@ -262,9 +262,12 @@ def planned(folder: Path, spec: str) -> None:
 
 
 HOSTILE_STORED = {
-    "code": '{"task":{"name":"mqar"},"model":{"mixer":{"name":"os.system"}},"train":{"steps":3,"batch":2,"evaluations":1}}',
-    "NaN": '{"task":{"name":"mqar"},"model":{"mixer":{"name":"attention"}},"train":{"lr":NaN,"steps":3}}',
-    "10**12 layers": '{"task":{"name":"mqar"},"model":{"mixer":"mamba","depth":1000000000000},"train":{"steps":3}}',
+    "code": '{"task":{"name":"mqar"},"model":{"mixer":{"name":"os.system"}},'
+    '"train":{"steps":3,"batch":2,"evaluations":1}}',
+    "NaN": '{"task":{"name":"mqar"},"model":{"mixer":{"name":"attention"}},'
+    '"train":{"lr":NaN,"steps":3}}',
+    "10**12 layers": '{"task":{"name":"mqar"},"model":{"mixer":"mamba","depth":1000000000000},'
+    '"train":{"steps":3}}',
 }
 
 

@@ -11,7 +11,15 @@ from shown import rendered
 from recollect.cli import progress as view
 from recollect.cli.progress import Progress
 from recollect.rows import Evaluation, RunRow
-from recollect.running.events import Advanced, GivenUp, PackStarted, Remark, RunEnded, Seen
+from recollect.running.events import (
+    Advanced,
+    GivenUp,
+    PackStarted,
+    Remark,
+    RunEnded,
+    RunsEvaluated,
+)
+from recollect.running.watching import RowWatcher
 from recollect.spec.run import RunSpec
 
 
@@ -30,9 +38,9 @@ def looked(accuracy: float) -> Evaluation:
     return Evaluation(50, 1.0, 1.0, accuracy, 0.5)
 
 
-def feed(progress: Progress, *notices: object) -> Progress:
-    for notice in notices:
-        progress.feed(notice)
+def feed(progress: Progress, *events: object) -> Progress:
+    for event in events:
+        progress.feed(event)
     return progress
 
 
@@ -104,7 +112,7 @@ def test_packs_side_by_side_count_apart(runs):
     assert progress.done == 90
     feed(
         progress,
-        Seen({runs[2].run_id: looked(0.5)}),
+        RunsEvaluated({runs[2].run_id: looked(0.5)}),
         RunEnded(runs[0], "done", looked(1.0), 40, "solved early"),
     )
     assert progress.done == 90 + 60
@@ -162,13 +170,22 @@ def test_every_shape_counts_at_its_own_speed(make_run, clock):
     assert work(without, clock, 100, 1, seconds=10).remaining_s == pytest.approx(20)
 
 
-# ---- a store that others fill ----
+# ---- runs that other processes train ----
 
 
-def test_looking_at_a_store_tells_what_ended_and_what_is_left(make_run):
+def test_what_other_processes_do_counts_and_is_told(make_run):
     runs = [make_run({"train.lr": lr, "train.steps": 100}) for lr in (1e-3, 1e-2, 1e-1, 1.0)]
-    progress = Progress([row(run) for run in runs], workers=2)
-    assert progress.look([row(run) for run in runs]) == []
+    rows = [row(run) for run in runs]
+    progress, watcher = Progress(rows, processes=2), RowWatcher(rows)
+
+    def lines(rows: list[RunRow]) -> list[str]:
+        found = []
+        for event in watcher.changes(rows):
+            progress.feed(event)
+            found.append(progress.line(event))
+        return [line for line in found if line]
+
+    assert lines(rows) == []
     now = [
         replace(row(runs[0], "done", 0.5), steps=100, wall_s=20.0, exact=0.25),
         replace(row(runs[1], "running", 0.125), steps=40),
@@ -176,17 +193,26 @@ def test_looking_at_a_store_tells_what_ended_and_what_is_left(make_run):
         row(runs[3]),
     ]
     # 160 steps took 32 s, and 160 are left, for two
-    assert progress.look(now) == [
+    assert lines(now) == [
         "[1/4] done attention width=16 lr=1e-3 seed=42 accuracy=0.500 steps=100, 16 s left",
         "[2/4] diverged attention width=16 lr=1e-1 seed=42 steps=60 (at step 55), 16 s left",
     ]
     assert (progress.done, progress.ended) == (240, 2)
-    assert progress.look(now) == []
+    assert lines(now) == []
     failed = replace(row(runs[3], "failed"), failure="oom: too large")
-    assert progress.look([*now[:3], failed]) == [
+    assert lines([*now[:3], failed]) == [
         "[3/4] failed attention width=16 lr=1e0 seed=42 steps=0 (oom: too large), 6 s left"
     ]
     assert "0.125" in rendered(progress)
+
+
+def test_a_run_that_another_process_starts_again_is_to_do_again(runs):
+    rows = [row(run) for run in runs]
+    progress, watcher = Progress(rows), RowWatcher(rows)
+    for steps, done in ((40, 40), (0, 0), (60, 60)):
+        running = replace(row(runs[0], "running"), steps=steps)
+        feed(progress, *watcher.changes([running, *rows[1:]]))
+        assert progress.done == done
 
 
 def test_nothing_is_foretold_before_a_step_is_made(runs):
@@ -200,7 +226,7 @@ def test_a_log_has_one_line_per_run_and_one_per_remark(runs):
     progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
     assert progress.line(PackStarted(runs, 0)) is None
     assert progress.line(Advanced(3)) is None
-    assert progress.line(Seen({})) is None
+    assert progress.line(RunsEvaluated({})) is None
     assert progress.line(Remark("a checkpoint was damaged")) == "a checkpoint was damaged"
     ended = RunEnded(runs[1], "diverged", None, 50, "at step 9")
     assert (
@@ -236,8 +262,8 @@ def test_the_live_view_shows_the_bar_and_the_best_scores(runs):
         Progress([row(runs[0], "done", 0.5), row(runs[1]), row(runs[2])]), PackStarted(runs[1:], 0)
     )
     advance(progress, 50, 2)
-    feed(progress, Seen({runs[1].run_id: looked(0.999), runs[2].run_id: looked(0.125)}))
-    feed(progress, Seen({runs[1].run_id: looked(0.25), runs[2].run_id: looked(0.375)}))
+    feed(progress, RunsEvaluated({runs[1].run_id: looked(0.999), runs[2].run_id: looked(0.125)}))
+    feed(progress, RunsEvaluated({runs[1].run_id: looked(0.25), runs[2].run_id: looked(0.375)}))
     lines = rendered(progress).splitlines()
     assert lines[0].startswith("1 of 3 runs")
     assert " 67%" in lines[0]
@@ -257,7 +283,7 @@ def test_the_live_view_fits_a_narrow_terminal_and_an_empty_sweep(runs):
 def test_only_the_largest_rates_have_room(make_run):
     runs = tuple(make_run({"train.lr": 10.0**-i}) for i in range(2, 18))
     progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
-    feed(progress, Seen({run.run_id: looked(0.5) for run in runs}))
+    feed(progress, RunsEvaluated({run.run_id: looked(0.5) for run in runs}))
     assert rendered(progress, width=200).splitlines()[1].split()[4:] == [
         f"1e-{i}" for i in range(13, 1, -1)
     ]

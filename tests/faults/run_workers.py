@@ -23,11 +23,13 @@ from typing import Any
 import torch
 from harness import Acknowledge
 
-from recollect import api, report
+from recollect import api
 from recollect.cli import app as cli
-from recollect.cli import progress
-from recollect.running import pack as claimed
-from recollect.running.events import Advanced, Notice, PackStarted, RunEnded
+from recollect.cli import view
+from recollect.reports import page
+from recollect.running import pack as packs
+from recollect.running.events import Advanced, Event, PackStarted, RunEnded
+from recollect.running.pack_queue import Selection
 from recollect.running.worker import Worker
 from recollect.spec.sweep import Sweep, parse_sweep
 from recollect.store import Store, durable, failpoint
@@ -35,10 +37,8 @@ from recollect.tasks.base import Batch
 from recollect.tasks.build import build_task
 from recollect.training.population import Population
 
-__all__ = [
-    "progress",
-    "report",
-]  # imported for the command line's sake: the fork server should hold all that it needs
+# Imported for the command line: the fork server should hold all that it needs.
+__all__ = ["page", "view"]
 
 torch.set_num_threads(1)
 
@@ -78,7 +78,7 @@ M = (
 RUNS_OF_T, STEPS_OF_T = 12, 60
 STEPS_A_SAVE = 4
 _M_MMAP_THRESHOLD, _CAPABILITY_VERSION_3 = -3, 0x20080522  # of the C library and of the kernel
-SECONDS_A_STEP = claimed.SAVE_EVERY_S / STEPS_A_SAVE
+SECONDS_A_STEP = packs.SAVE_EVERY_S / STEPS_A_SAVE
 
 
 def sweep(text: str) -> Sweep:
@@ -120,7 +120,7 @@ def move_clock_by_steps() -> None:
         now[0] += SECONDS_A_STEP
 
     Population.train_step = counted  # type: ignore[method-assign]
-    claimed.time = SimpleNamespace(monotonic=lambda: now[0])  # type: ignore[assignment]
+    packs.time = SimpleNamespace(monotonic=lambda: now[0])  # type: ignore[assignment]
 
 
 def train_all(
@@ -130,14 +130,14 @@ def train_all(
     end after it is stored.
     """
 
-    def listen(notice: Notice) -> None:
-        match notice:
+    def listen(event: Event) -> None:
+        match event:
             case PackStarted():
-                acknowledge(f"pack {len(notice.runs)} {notice.from_step}")
+                acknowledge(f"pack {len(event.runs)} {event.from_step}")
             case Advanced():
-                acknowledge(f"step {notice.members}")
+                acknowledge(f"step {event.members}")
             case RunEnded():
-                acknowledge(f"end {notice.run.run_id} {notice.status}")
+                acknowledge(f"end {event.run.run_id} {event.status}")
 
     move_clock_by_steps()
     with Store.create(folder) as store:
@@ -147,10 +147,9 @@ def train_all(
             folder,
             torch.device("cpu"),
             listen,
-            pack_size=pack_size,
             threads=1,
             side_by_side=side_by_side,
-        ).work()
+        ).work(Selection(pack_size=pack_size))
     for name, times in failpoint._passed.items():
         acknowledge(f"passed {name} {times}")
 
@@ -169,8 +168,7 @@ def command(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
     cli.main()
 
 
-# -- sabotage
-# ---------------------------------------------------------------------------------------------------------------
+# ---- sabotage ----
 
 
 def poison(
@@ -297,8 +295,7 @@ def without_privileges(acknowledge: Acknowledge, prefix: Path, *arguments: objec
     command(acknowledge, prefix, *arguments)
 
 
-# -- data
-# -------------------------------------------------------------------------------------------------------------------
+# ---- data ----
 
 
 def digest(batch: Batch) -> str:

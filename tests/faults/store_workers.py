@@ -68,7 +68,7 @@ def script(folder: Path) -> Iterator[None]:
         store.reclaim()
         claims = store.claim(MEMBERS, this_process(), lease_s=60)
         yield
-        newest = checkpoint.catalogue(folder / "checkpoints").newest(MEMBERS[0])
+        newest = checkpoint.find(folder / "checkpoints").newest(MEMBERS[0])
         start = newest.step if newest else 0
         store.rewind(claims, start)
         for step in range(start + 10, LAST_STEP + 1, 10):
@@ -147,7 +147,7 @@ def work_off(acknowledge: Acknowledge, folder: Path) -> None:
 
 
 def fill_the_disk(acknowledge: Acknowledge, folder: Path, limits: list[int]) -> None:
-    """Plan more runs while no file may grow beyond a limit, for each limit in a folder of its own."""
+    """Plan more runs while no file may grow beyond a limit, each limit in a folder of its own."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for limit in limits:
         with Store.create(folder / str(limit)) as store:

@@ -42,8 +42,7 @@ def same(one: Checkpoint, other: Checkpoint) -> bool:
     )
 
 
-# -- damage
-# ----------------------------------------------------------------------------------------------------------------
+# ---- damage ----
 
 
 def assert_damage_is_caught(folder: Path, damaged: bytes) -> None:
@@ -53,7 +52,7 @@ def assert_damage_is_caught(folder: Path, damaged: bytes) -> None:
     newest.write_bytes(damaged)
     with pytest.raises(StoreError, match=newest.name):
         checkpoint.load(newest)
-    found = checkpoint.catalogue(folder)
+    found = checkpoint.find(folder)
     assert len(found.problems) == 1
     assert str(newest) in found.problems[0]
     assert same(checkpoint.load(found.newest("run-a").path), at(10))
@@ -68,7 +67,7 @@ def test_every_truncation_is_caught(tmp_path: Path, kill_seed: int) -> None:
         assert_damage_is_caught(folder, sound[:length])
         (kept,) = folder.glob("*.bad")
         assert kept.read_bytes() == sound[:length]
-        assert checkpoint.catalogue(folder).problems == (), "reported once"
+        assert checkpoint.find(folder).problems == (), "reported once"
 
 
 def test_every_flipped_bit_is_caught(tmp_path: Path, kill_seed: int) -> None:
@@ -90,8 +89,7 @@ def test_every_flipped_bit_is_caught(tmp_path: Path, kill_seed: int) -> None:
                 checkpoint.load(path)
 
 
-# -- full disks
-# ------------------------------------------------------------------------------------------------------------
+# ---- full disks ----
 
 
 @pytest.mark.parametrize("failing", ["open", "write", "fsync"])
@@ -122,10 +120,10 @@ def test_a_full_disk_at_any_call_leaves_the_old_checkpoint(
         assert refusal.exit_code == 4
         assert f"-20.ckpt: no room for {size:,} bytes ({os.strerror(code)})" in str(refusal)
         assert not list(tmp_path.glob(".*"))
-        newest = checkpoint.catalogue(tmp_path).newest("run-a")
+        newest = checkpoint.find(tmp_path).newest("run-a")
         assert same(checkpoint.load(newest.path), at(newest.step))
     assert fail_at > 1, "the fault was never met"
-    assert same(checkpoint.load(checkpoint.catalogue(tmp_path).newest("run-a").path), at(20))
+    assert same(checkpoint.load(checkpoint.find(tmp_path).newest("run-a").path), at(20))
 
 
 def test_only_the_temporary_files_of_the_dead_are_swept(
@@ -146,8 +144,7 @@ def test_only_the_temporary_files_of_the_dead_are_swept(
     assert sorted(tmp_path.iterdir()) == sorted([*kept, foreign])
 
 
-# -- hostile content
-# -------------------------------------------------------------------------------------------------------
+# ---- hostile content ----
 
 
 class Bomb:
@@ -198,7 +195,7 @@ def test_hostile_checkpoints_are_refused_and_nothing_runs(tmp_path: Path) -> Non
         path.write_bytes(content)
         with pytest.raises(StoreError, match="damaged or foreign"):
             checkpoint.load(path)
-        assert len(checkpoint.catalogue(folder).problems) == 1
+        assert len(checkpoint.find(folder).problems) == 1
         assert path.with_suffix(".bad").read_bytes() == content
     assert not canary.exists()
     pickle.loads(pickle.dumps(Bomb(canary)))

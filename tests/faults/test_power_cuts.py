@@ -120,7 +120,7 @@ def recorded(
 def cuts(
     before: Path, calls: list[tuple[tuple[str, ...], bytes]], scratch: Path
 ) -> Iterator[tuple[bool, Path]]:
-    """Every state a power cut may leave, as a folder; and whether `calls` were all made before it."""
+    """Every state a power cut may leave, as a folder; whether `calls` were all made before it."""
     old = {path.name: Inode(path.read_bytes(), path.read_bytes()) for path in before.iterdir()}
     for length in range(len(calls) + 1):
         disk = Disk(dict(old), dict(old))
@@ -202,7 +202,7 @@ def test_a_power_cut_leaves_a_checkpoint_to_go_on_from(
     assert "unlink" in {call[0] for call, _ in calls}, "nothing was pruned"
     found = set()
     for complete, state in cuts(before, calls, tmp_path / "cut"):
-        catalogue = checkpoint.catalogue(state)
+        catalogue = checkpoint.find(state)
         newest = catalogue.newest("run-b")
         assert catalogue.problems == ()
         assert newest.step == 30 if complete else newest.step in (20, 30)

@@ -128,8 +128,7 @@ def test_death_at_every_durable_step_is_healed(
             assert store.check() == []
 
 
-# -- company
-# ----------------------------------------------------------------------------------------------------------------
+# ---- company ----
 
 
 def both(first: Child, second: Child) -> list[str]:

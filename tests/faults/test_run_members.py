@@ -13,7 +13,7 @@ from harness import child
 from run_workers import RUNS_OF_T, STEPS_OF_T, T, outcome, sweep
 
 from recollect.api import Results
-from recollect.running.planning.planner import evenly
+from recollect.running.planning.memory import even_pack_size
 
 Reference = Callable[..., dict[str, str]]
 RUN_IDS = [run.run_id for run in sweep(T).runs]
@@ -102,7 +102,7 @@ def test_company_and_order_change_no_number(
     ) as running:
         assert running.end() == 0
     sizes = {int(line.split()[1]) for line in running.acknowledged() if line.startswith("pack")}
-    assert max(sizes) == evenly(RUNS_OF_T // 2, pack_size), "T has two shapes"
+    assert max(sizes) == even_pack_size(RUNS_OF_T // 2, pack_size), "T has two shapes"
     assert outcome(tmp_path / "out") == reference(T)
 
 

@@ -24,7 +24,7 @@ RUNS = RUNS.replace("steps = 24", "steps = 8").replace("evaluations = 6", "evalu
 def prepare(folder: Path) -> None:
     plan(folder, RUNS)
     with Store.open(folder) as store:
-        keep.Policy.parse("best", snapshots=2).remember(store)
+        keep.KeepPolicy.parse("best", snapshots=2).remember(store)
 
 
 def live(folder: Path, armed: str) -> tuple[int, list[str]]:
@@ -73,7 +73,7 @@ def test_a_killed_sweep_keeps_the_same_weights(
             keep.read(path)  # no half file, ever
         with Store.open(folder) as store:
             done = [row.run_id for row in store.rows() if row.status == "done"]
-        best = [about.run_id for about in keep.catalogue(folder / keep.FOLDER)]
+        best = [about.run_id for about in keep.list_kept(folder / keep.FOLDER)]
         assert not done or set(done) & set(best), "a finished cell has lost its weights"
         assert live(folder, "store.written:1000000")[0] == 0
         assert models(folder) == kept, f"{name}:{passing}"

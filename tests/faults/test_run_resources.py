@@ -90,8 +90,7 @@ def test_a_limit_on_file_sizes_stops_a_run_that_can_be_resumed(
     assert places == {".db", ".ckpt"}, "both kinds of file were to fail"
 
 
-# -- memory
-# -----------------------------------------------------------------------------------------------------------------
+# ---- memory ----
 
 
 def packs(lines: list[str]) -> list[int]:

@@ -31,7 +31,8 @@ step = Population.train_step
 def slow(self, batch):
     step(self, batch)
     here = Path(__file__)
-    if self.step > 1 and not here.with_name("hurry").exists():  # the planner measures first steps; those may pass
+    # Planning measures first steps; those may pass.
+    if self.step > 1 and not here.with_name("hurry").exists():
         here.with_name("in a step").touch()
         time.sleep({seconds})
 Population.train_step = slow
@@ -125,9 +126,9 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
                 == f"recollect: stopped; go on with `recollect resume {folders[number] / 'out'}`\n"
             )
             assert statuses(folders[number]) == {"todo"}, "the runs were given back"
-            found = checkpoint.catalogue(folders[number] / "out" / "checkpoints")
+            found = checkpoint.find(folders[number] / "out" / "checkpoints")
             assert found.problems == ()
-            assert max(entry.step for entry in found.entries) > 0
+            assert max(entry.step for entry in found.saved) > 0
     for folder in folders.values():
         resume(folder)
         assert outcome(folder / "out") == reference(T)

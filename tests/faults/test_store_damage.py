@@ -18,7 +18,7 @@ from store_workers import measured, planned
 from recollect.errors import StoreError
 from recollect.rows import RunRow
 from recollect.store import Result, Store
-from recollect.store.file import FILE
+from recollect.store.database import FILE
 from recollect.store.ownership import this_process
 from recollect.store.salvage import salvage
 

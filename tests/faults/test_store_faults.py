@@ -14,10 +14,9 @@ from harness import Child, child, kill_at_random, preload
 from store_workers import LAST_STEP, MEMBERS, measured, planned
 
 from recollect.errors import SpecError
-from recollect.rows import FINISHED
 from recollect.store import Result, Store, checkpoint, failpoint
+from recollect.store.database import FILE
 from recollect.store.durable import sweep_orphans
-from recollect.store.file import FILE
 from recollect.store.ownership import this_process
 
 preload("store_workers")
@@ -50,7 +49,7 @@ def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> 
                 assert rows[run_id].accuracy == measured(run_id, 2).accuracy
             # Four finish together: never is a pack done in part.
             finished = Counter(
-                run_id.split("-")[0] for run_id, row in rows.items() if row.status in FINISHED
+                run_id.split("-")[0] for run_id, row in rows.items() if row.is_finished
             )
             assert set(finished.values()) == {4}
         seen += len(packs)
@@ -63,20 +62,17 @@ def picture(folder: Path) -> object:
         return "nothing"
     try:
         with Store.open(folder, read_only=True) as store:
-            held = {
-                row.run_id: (row.status in FINISHED, row.steps, row.accuracy)
-                for row in store.rows()
-            }
+            held = {row.run_id: (row.is_finished, row.steps, row.accuracy) for row in store.rows()}
             curves = {run_id: [at.step for at in curve] for run_id, curve in store.curves().items()}
     except SpecError:  # killed between making the file and making its tables
         return "nothing"
-    found = checkpoint.catalogue(folder / "checkpoints")
+    found = checkpoint.find(folder / "checkpoints")
     assert found.problems == ()
     return (
         held,
         curves,
-        [entry.step for entry in found.entries][-1:],
-        len(found.entries) <= checkpoint.KEEP + 1,
+        [entry.step for entry in found.saved][-1:],
+        len(found.saved) <= checkpoint.KEEP + 1,
     )
 
 

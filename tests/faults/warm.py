@@ -9,14 +9,13 @@ from plotly import offline
 from run_workers import M, sweep
 
 from recollect.analysis import export
-from recollect.cli import progress
+from recollect.cli import view
 from recollect.ops import dispatch as kernels
 from recollect.reports import page as report
 from recollect.reports.page import gather as evidence
 from recollect.reports.paper import claims, figures
-from recollect.running import processes as workers
-from recollect.running import spending
-from recollect.running.planning import planner
+from recollect.running import processes, spending
+from recollect.running.planning.cost import cost
 
 __all__ = [
     "claims",
@@ -24,13 +23,13 @@ __all__ = [
     "export",
     "figures",
     "offline",
-    "progress",
+    "processes",
     "report",
     "spending",
-    "workers",
+    "view",
 ]
 
 for run in sweep(M).runs:  # of each mixer: torch's meta device comes with all of its compiler
-    planner.cost(run)
+    cost(run)
 if kernels.has_numba():
-    from recollect.ops import scan_cpu  # noqa: F401
+    from recollect.ops.selective_scan import numba_kernel  # noqa: F401

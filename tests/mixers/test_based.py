@@ -69,9 +69,8 @@ def test_products_of_features_are_the_kernel(width):
 def test_no_weight_is_negative_and_they_sum_to_one():
     mixer = spread(based(heads=2))
     with torch.no_grad():
-        mixer.query.weight.mul_(
-            -30
-        )  # s far below zero, where exp would be zero and a first-order series negative
+        # s far below zero, where exp would be zero and a first-order series negative
+        mixer.query.weight.mul_(-30)
     weights = mixer.effective_attention(inputs(P, B, L, D, dtype=DOUBLE)).weights_PBHLL
     assert (weights >= 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))

@@ -20,7 +20,7 @@ from recollect.spec.run import RunSpec
 
 
 class Layer(nn.Module):
-    """In the manner of fla: hidden_size and layer_idx, a tuple as output, whatever else in kwargs."""
+    """In the manner of fla: hidden_size and layer_idx, a tuple as output, the rest in kwargs."""
 
     def __init__(
         self,

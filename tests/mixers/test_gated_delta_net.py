@@ -88,7 +88,7 @@ def test_without_decay_it_is_delta_net():
 
 
 def test_the_matrix_is_the_one_of_the_formula():
-    """DeltaNet's, with both products of positions i and j multiplied by exp(g_{j+1} + ... + g_i)."""
+    """DeltaNet's, both products of positions i and j multiplied by exp(g_{j+1} + ... + g_i)."""
     mixer, x_PBLD = spread(built({"heads": 2}, dtype=DOUBLE)), inputs(3, 2, 20, 12, dtype=DOUBLE)
     q, k, v, beta, g = mixer._over_time(x_PBLD)
     sums = g.cumsum(-1)

@@ -173,7 +173,7 @@ def test_the_studys_positions_work_with_its_mixers_and_matter(mixer, positions):
 
 def test_relative_positions_without_scores_see_distances_alone():
     """Rotating both inputs by one more step changes no product of two inputs."""
-    from recollect.ops.rotary import rotate
+    from recollect.ops.layout import rotate
 
     x_LD = torch.randn(2, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     early = rotate(torch.cat((x_LD, torch.zeros_like(x_LD))))

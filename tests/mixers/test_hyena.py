@@ -204,9 +204,8 @@ def test_skip_and_short_convolution_do_not_depend_on_the_initialisation(init):
 def test_zoologys_initialisation_makes_the_filter_a_thousand_times_smaller():
     small, large = (built(population=4, init=init)._filter(64) for init in ("zoology", "pytorch"))
     assert rms(small) == pytest.approx(2.1e-5, rel=0.15)
-    assert rms(large) == pytest.approx(
-        2.1e-2, rel=0.4
-    )  # the first layer's 3 inputs make members differ
+    # the first layer's 3 inputs make members differ
+    assert rms(large) == pytest.approx(2.1e-2, rel=0.4)
 
 
 # ---- what it states ----

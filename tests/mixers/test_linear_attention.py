@@ -105,9 +105,8 @@ def test_weights_of_both_signs_are_bounded_where_their_sum_is_not():
         x_PBLD[:, :, 0] = first
         return float(mixer(x_PBLD).detach()[0, 0, 1, 0])
 
-    assert last_output(-1 + 1e-9) == pytest.approx(
-        2, abs=1e-8
-    )  # (-1)(-1) + 1 * 1 over the floor of 1
+    # (-1)(-1) + 1 * 1 over the floor of 1
+    assert last_output(-1 + 1e-9) == pytest.approx(2, abs=1e-8)
     assert last_output(-1 - 1e-9) == pytest.approx(last_output(-1 + 1e-9), abs=1e-7)
     assert last_output(3.0) == pytest.approx((9 + 1) / 4)  # sums above the floor divide as they are
 

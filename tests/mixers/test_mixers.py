@@ -15,7 +15,7 @@ from zoo import CASES, LENGTH, SINGLE, WIDTH, Case, fitting, inputs, spread
 from recollect.mixers.base import Mixer
 from recollect.mixers.build import mixer_class
 from recollect.mixers.registry import MIXERS
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions
 
 DOUBLE, SINGLE_PRECISION = torch.float64, torch.float32
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -106,9 +106,8 @@ def test_step_by_step_is_the_parallel_form(case, length, dtype, tolerance):
     mixer = spread(case.build(dtype=dtype))
     skip_unless_causal(mixer)
     if case.options.get("precision") == "bf16" and dtype == SINGLE_PRECISION:
-        tolerance = (
-            2**-8
-        )  # a difference of 1e-7 before the rounding can be one of a bf16 digit after it
+        # a difference of 1e-7 before the rounding can be one of a bf16 digit after it
+        tolerance = 2**-8
     x_PBLD = inputs(3, 2, length, WIDTH, dtype=dtype)
     assert deviation(by_steps(mixer, x_PBLD)[0], mixer(x_PBLD)) < tolerance
 
@@ -211,7 +210,7 @@ def test_effective_attention_times_values_is_the_output(case):
     mixer, x_PBLD = spread(case.build(dtype=DOUBLE)), inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE)
     effective = mixer.effective_attention(x_PBLD)
     if effective is None:
-        assert case.name in ("lstm", "gru"), "only a nonlinear recurrence has no matrix"
+        assert MIXERS[case.name].core == "recurrence", "only a nonlinear one has no matrix"
         return
     weights = effective.weights_PBHLL
     assert weights.shape[:2] == (3, 2)
@@ -236,8 +235,8 @@ def test_rows_of_a_batch_are_independent(case):
 @every_case
 def test_gradients_reach_everything_and_are_finite(case):
     mixer, x_PBLD = case.build(), inputs(3, 2, LENGTH, WIDTH).requires_grad_()
-    if case.options.get("init") == "official" and case.name == "rwkv4":
-        spread(mixer)  # starts with zeros that stop gradients at the first step, and only there
+    if case.spec().starts_closed:
+        spread(mixer)
     mixer(x_PBLD).square().sum().backward()
     for key, tensor in [("input", x_PBLD), *mixer.named_parameters()]:
         if not tensor.requires_grad:

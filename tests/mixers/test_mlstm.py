@@ -10,8 +10,10 @@ from torch import Tensor
 from zoo import Case, inputs, spread
 
 from recollect.errors import SpecError
-from recollect.mixers.mlstm.mixer import EPS, MLSTM, NORM_EPS
+from recollect.mixers.mlstm.mixer import MLSTM, NORM_EPS
 from recollect.model.layers import parameter_kinds
+from recollect.ops.block_heads import heads_and_gates
+from recollect.ops.matrix_memory.plain import EPS
 
 DOUBLE = torch.float64
 OPTIONS = [
@@ -183,7 +185,8 @@ def test_what_weight_decay_may_spare_is_told_apart():
     assert kinds["scale_PE"] == "norm"
     assert kinds["conv.bias"] == "bias"
     assert {name for name, kind in kinds.items() if kind == "weight"} == {
-        "up.weight", "conv.weight", "query_PROO", "key_PROO", "value_PROO", "gates.weight", "down.weight",
+        "up.weight", "conv.weight", "query_PROO", "key_PROO", "value_PROO",
+        "gates.weight", "down.weight",
     }  # fmt: skip
 
 
@@ -239,9 +242,11 @@ def test_a_block_sees_its_own_channels_alone():
     u_PBLE = inputs(2, 1, 3, 24, dtype=DOUBLE)
     other_PBLE = u_PBLE.clone()
     other_PBLE[..., 4:8] += 1
-    for one, other in zip(
-        mixer._heads(u_PBLE, u_PBLE)[:3], mixer._heads(other_PBLE, other_PBLE)[:3], strict=True
-    ):
+    one_qkv, other_qkv = (
+        heads_and_gates(x_PBLE, x_PBLE, *mixer._projections())[:3]
+        for x_PBLE in (u_PBLE, other_PBLE)
+    )
+    for one, other in zip(one_qkv, other_qkv, strict=True):
         changed = (one != other).flatten(-2)
         assert changed[..., 4:8].all()
         assert not changed[..., :4].any()

@@ -17,7 +17,8 @@ from recollect.mixers.options import MixerSpec
 from recollect.mixers.plugins.stack import PluginMixer
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
-from recollect.running.planning import planner
+from recollect.running.pack_queue import Selection
+from recollect.running.planning.cost import cost
 from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import build_sweep
@@ -68,9 +69,16 @@ def with_mixer(make_run, name: str, **changes) -> RunSpec:
 def test_the_decorator_gives_back_the_class_and_takes_its_options_from_the_signature():
     assert recollect.mixer("mine")(Running) is Running
     options = MIXERS["mine"]
-    assert {name: field.default for name, field in options.model_fields.items() if name not in ("name", "source")} == {
-        "depth": 2, "scale": 1.0, "bias": True, "kind": "mean",
-    }  # fmt: skip
+    assert {
+        name: field.default
+        for name, field in options.model_fields.items()
+        if name not in ("name", "source")
+    } == {
+        "depth": 2,
+        "scale": 1.0,
+        "bias": True,
+        "kind": "mean",
+    }
     assert (options.block, options.norm, options.positions) == ("mixer+mlp", "layer", "none")
 
 
@@ -322,16 +330,26 @@ def test_a_mixer_that_fails_is_a_failed_run_with_the_reason_and_the_others_go_on
         recollect.mixer(name)(module)
     base = make_run().model_dump(mode="json")
     table = {
-        "task": base["task"], "train": base["train"], "model": {"width": 8, "depth": 1},
-        "sweep": {"model": {"mixer": ["shrinking", "raising", "looking", "attention"]}, "seed": [1, 2]},
-    }  # fmt: skip
+        "task": base["task"],
+        "train": base["train"],
+        "model": {"width": 8, "depth": 1},
+        "sweep": {
+            "model": {"mixer": ["shrinking", "raising", "looking", "attention"]},
+            "seed": [1, 2],
+        },
+    }
     found = {
         (row.spec["model"]["mixer"]["name"], row.spec["seed"]): row
         for row in api.run(table, tmp_path, device="cpu").rows
     }
-    assert {name: found[name, 1].status for name in ("shrinking", "raising", "looking", "attention")} == {
-        "shrinking": "failed", "raising": "failed", "looking": "done", "attention": "done",
-    }  # fmt: skip
+    assert {
+        name: found[name, 1].status for name in ("shrinking", "raising", "looking", "attention")
+    } == {
+        "shrinking": "failed",
+        "raising": "failed",
+        "looking": "done",
+        "attention": "done",
+    }
     shape = (
         "mixer shrinking: forward gave (32, 15, 8) for an input of (32, 16, "
         "8); it must keep the shape"
@@ -346,9 +364,9 @@ def test_the_cost_of_a_mixer_that_fails_is_refused(make_run):
     recollect.mixer("raising")(Raising)
     recollect.mixer("looking")(Looking)
     with pytest.raises(SpecError) as caught:
-        planner.cost(with_mixer(make_run, "raising"))
+        cost(with_mixer(make_run, "raising"))
     assert str(caught.value) == "mixer raising fails: ValueError: a bad day; mend the plugin"
-    assert planner.cost(with_mixer(make_run, "looking")).memory_bytes > 0
+    assert cost(with_mixer(make_run, "looking")).memory_bytes > 0
 
 
 def test_a_checkpoint_holds_a_foreign_mixer(make_run, make_population, tmp_path: Path):
@@ -422,11 +440,9 @@ def test_an_error_after_a_signal_is_no_failure(make_run, tmp_path: Path):
     }
     with Store.create(tmp_path) as store:
         api.plan(store, build_sweep(table))
-        worker = Worker(
-            store, tmp_path, torch.device("cpu"), pack_size=1, stop=lambda: asked[0] if asked else 0
-        )
+        worker = Worker(store, tmp_path, torch.device("cpu"), stop=lambda: asked[0] if asked else 0)
         with pytest.raises(Stopped) as caught:
-            worker.work()
+            worker.work(Selection(pack_size=1))
         assert caught.value.exit_code == 130
         assert isinstance(caught.value.__cause__, ValueError)
         assert [row.status for row in store.rows()] == ["todo"]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from recollect.model.layers import Dropout, Noise, initialise
 from recollect.model.model import Model
-from recollect.running.planning.planner import cost
+from recollect.running.planning.cost import cost
 from recollect.spec.run import RunSpec
 
 SHAPE = (3, 40, 25, 20)  # P, B, L, D
@@ -211,7 +211,7 @@ def test_a_restored_or_thinned_run_goes_on_with_its_masks(make_run, make_populat
     after.restore(before.state())
     advance(after, 4)
     assert_same_bits(whole.state().tensors, after.state().tensors)
-    before.keep([runs[2].run_id])
+    before.compact([runs[2].run_id])
     advance(before, 4)
     assert_same_bits(member(whole, runs[2]), member(before, runs[2]))
 
@@ -275,6 +275,6 @@ def test_rows_that_fill_up_a_batch_drop_nothing_else(make_run, make_population, 
     )
     population.model.noise.set(population._seeds_P, 0)
     batch = population.task.batch("train", 0)
-    filled = population._aligned(batch)
+    filled = population._pad_rows(batch)
     assert filled.rows > batch.rows
     torch.testing.assert_close(population.model.loss(filled), population.model.loss(batch))

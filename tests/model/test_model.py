@@ -13,7 +13,7 @@ from torch import Tensor
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
 from recollect.model.model import Model, SinusoidalPositions
-from recollect.ops.rotary import rotate
+from recollect.ops.layout import rotate
 from recollect.spec.model import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
 
@@ -259,10 +259,18 @@ def expected_std(name: str) -> float | tuple[float, float]:
         "mixer.out.weight mamba": uniform / math.sqrt(128) / math.sqrt(2),
     }  # fmt: skip
     constants = {
-        "qkv.bias": 0.0, "out.bias": 0.0, "up.bias": 0.0, "down.bias": 0.0, "skip_PE": 1.0, "norm.weight": 1.0,
-        "norm.bias": 0.0, "norm_mixer.weight": 1.0, "norm_mixer.bias": 0.0,
-        "norm_channel.weight": 1.0, "norm_channel.bias": 0.0,
-    }  # fmt: skip
+        "qkv.bias": 0.0,
+        "out.bias": 0.0,
+        "up.bias": 0.0,
+        "down.bias": 0.0,
+        "skip_PE": 1.0,
+        "norm.weight": 1.0,
+        "norm.bias": 0.0,
+        "norm_mixer.weight": 1.0,
+        "norm_mixer.bias": 0.0,
+        "norm_channel.weight": 1.0,
+        "norm_channel.bias": 0.0,
+    }
     for key, std in stds.items():
         if name.endswith(key):
             return std
@@ -297,9 +305,8 @@ def test_mamba_starts_with_a_long_memory():
     quantiles = steps.quantile(torch.tensor([0.05, 0.5, 0.95])).tolist()
     assert steps.min() >= 1e-3 * (1 - 1e-4)
     assert steps.max() <= 1e-1 * (1 + 1e-4)
-    assert quantiles == pytest.approx(
-        [1e-3 * 100**share for share in (0.05, 0.5, 0.95)], rel=0.1
-    )  # .0013, .01, .079
+    # .0013, .01, .079
+    assert quantiles == pytest.approx([1e-3 * 100**share for share in (0.05, 0.5, 0.95)], rel=0.1)
     for block in model.blocks:
         rates = block.mixer.a_log_PEN.exp()
         torch.testing.assert_close(rates, torch.arange(1.0, 17).expand_as(rates))
@@ -313,9 +320,8 @@ GUESSING = [{"mixer": name} for name in MIXERS] + [
 @pytest.mark.parametrize("table", GUESSING, ids=lambda table: "-".join(table.values()))
 def test_the_first_loss_is_that_of_a_guess(table):
     model = model_of(table, vocabulary=8192, length=64)
-    batch = some_batch(
-        labels=32, rows=64, length=64, vocabulary=8192
-    )  # fewer would scatter by more than is allowed below
+    # fewer would scatter by more than is allowed below
+    batch = some_batch(labels=32, rows=64, length=64, vocabulary=8192)
     with torch.no_grad():
         loss_P = model.loss(batch) / (batch.labels_BK != IGNORE).sum()
     # Logits of standard deviation 0.02 * sqrt(64) add half their variance to the loss.

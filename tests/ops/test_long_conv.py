@@ -12,6 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from zoo import inputs
 
 import recollect.training.population  # noqa: F401  (sets how MKL sums before the first product)
+from recollect.ops.h3.power_sums import power_sums, powers
 from recollect.ops.long_conv import (
     TOEPLITZ_LENGTH,
     by_fft,
@@ -22,7 +23,6 @@ from recollect.ops.long_conv import (
     operations,
     toeplitz,
 )
-from recollect.ops.power_sums import power_sums, powers
 
 SINGLE, DOUBLE = torch.float32, torch.float64
 both_ways = pytest.mark.parametrize("conv", [by_toeplitz, by_fft])

@@ -223,7 +223,7 @@ def test_torch_conv1d_and_attention(agree, conv, taps, place, padding):
     )
 
 
-# ---- transformers: float64 but for angles, always in float32, and for a softmax in float32 where noted ----
+# ---- transformers: float64 but for angles, and for a softmax in float32 where noted ----
 
 
 @pytest.mark.parametrize("heads", [1, 4])

@@ -409,9 +409,16 @@ def test_h3_is_a_layer_of_torch_nn(agree, head, state, length):
         return weight_IO.unflatten(0, (-1, head)).transpose(0, 1).flatten(0, 1).T
 
     plain_own = {
-        "shift_b": "shift_b_PDN", "shift_c": "shift_c_PDN", "shift_d": "shift_skip_PD", "log_dt": "log_dt_PH",
-        "rate": "a_PHM", "turn": "omega_PHM", "b": "b_PHM2", "c": "c_PHM2", "direct": "skip_PH",
-    }  # fmt: skip
+        "shift_b": "shift_b_PDN",
+        "shift_c": "shift_c_PDN",
+        "shift_d": "shift_skip_PD",
+        "log_dt": "log_dt_PH",
+        "rate": "a_PHM",
+        "turn": "omega_PHM",
+        "b": "b_PHM2",
+        "c": "c_PHM2",
+        "direct": "skip_PH",
+    }
     names = linears(q="query", k="key", v="value", out="out") | {
         plain: (own, same) for plain, own in plain_own.items()
     }

@@ -209,9 +209,15 @@ def qwen(module, config_class, layer_class, monkeypatch) -> nn.Module:
     for function in ("torch_chunk_gated_delta_rule", "causal_conv1d_fn"):
         monkeypatch.setattr(module, function, inspect.unwrap(getattr(module, function)))
     config = config_class(
-        hidden_size=WIDTH, linear_num_value_heads=HEADS, linear_num_key_heads=HEADS, linear_key_head_dim=WIDTH // HEADS,
-        linear_value_head_dim=2 * WIDTH // HEADS, linear_conv_kernel_dim=4, rms_norm_eps=1e-5, num_hidden_layers=4,
-    )  # fmt: skip
+        hidden_size=WIDTH,
+        linear_num_value_heads=HEADS,
+        linear_num_key_heads=HEADS,
+        linear_key_head_dim=WIDTH // HEADS,
+        linear_value_head_dim=2 * WIDTH // HEADS,
+        linear_conv_kernel_dim=4,
+        rms_norm_eps=1e-5,
+        num_hidden_layers=4,
+    )
     return getattr(module, layer_class)(config, layer_idx=0)
 
 
@@ -289,7 +295,8 @@ def test_qwen3_next_layer(agree, monkeypatch):
     )
 
 
-# ---- fla's layers: their wiring and their plain rules; convolutions and norms are Triton there, and PyTorch's own here ----
+# ---- fla's layers: their wiring and their plain rules ----
+# Convolutions and norms are Triton there, and PyTorch's own here.
 
 
 class PlainConvolution(nn.Conv1d):

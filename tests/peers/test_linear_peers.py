@@ -33,7 +33,7 @@ from zoo import Case, inputs, spread
 
 from recollect.mixers.base import Mixer
 from recollect.ops.gla import decayed_scores
-from recollect.ops.rotary import rotate
+from recollect.ops.layout import rotate
 
 WIDTH, LENGTH, ROWS = 24, 37, 3
 EXACT, ROUNDED = 1e-12, 1e-5
@@ -67,18 +67,28 @@ def without_kernels(wide: bool) -> Iterator[None]:
 
     patches = [
         patch.object(
-            fla.layers.linear_attn, "chunk_linear_attn",
-            lambda q, k, v, normalize, **_: naive_recurrent_linear_attn(q, k, v, normalize=normalize),
+            fla.layers.linear_attn,
+            "chunk_linear_attn",
+            lambda q, k, v, normalize, **_: naive_recurrent_linear_attn(
+                q, k, v, normalize=normalize
+            ),
         ),
         patch.object(fla.layers.multiscale_retention, "chunk_retention", retention),
-        patch.object(fla.layers.gla, "fused_recurrent_gla", lambda q, k, v, gk, **_: naive_recurrent_gla(q, k, v, gk)),
         patch.object(
-            fla.modules.rotary.ops, "rotary_embedding",
+            fla.layers.gla,
+            "fused_recurrent_gla",
+            lambda q, k, v, gk, **_: naive_recurrent_gla(q, k, v, gk),
+        ),
+        patch.object(
+            fla.modules.rotary.ops,
+            "rotary_embedding",
             lambda x, cos, sin, interleaved, **_: rotary_embedding_ref(x, cos, sin, interleaved),
         ),
         patch.dict(fla.layers.gla.ACT2FN, swish=nn.functional.silu),
-        patch.object(RMSNorm, "forward", lambda self, x: rms_norm_ref(x, self.weight, None, eps=self.eps)),
-    ]  # fmt: skip
+        patch.object(
+            RMSNorm, "forward", lambda self, x: rms_norm_ref(x, self.weight, None, eps=self.eps)
+        ),
+    ]
     if wide:
         patches.append(patch.object(torch.Tensor, "float", torch.Tensor.double))
         patches += [patch.object(torch, name, torch.float64) for name in ("float", "float32")]
@@ -158,9 +168,14 @@ def test_linear_attention_with_a_norm_is_that_of_fla(
 ):
     mixer = ours("linear_attention", wide, heads=heads, feature_map=feature_map, normaliser="rms")
     compare(
-        agree, mixer, lambda: LinearAttention(hidden_size=WIDTH, num_heads=heads, feature_map=theirs),
-        {**ATTENTION, "norm.weight": "norm.weight"}, label("fla LinearAttention " "with a norm", wide), tolerance, wide,
-    )  # fmt: skip
+        agree,
+        mixer,
+        lambda: LinearAttention(hidden_size=WIDTH, num_heads=heads, feature_map=theirs),
+        {**ATTENTION, "norm.weight": "norm.weight"},
+        label("fla LinearAttention with a norm", wide),
+        tolerance,
+        wide,
+    )
 
 
 @two_numbers_of_heads
@@ -176,12 +191,20 @@ def test_linear_attention_with_a_sum_is_that_of_fla(
     """
     mixer = ours("linear_attention", wide, heads=heads, feature_map=feature_map)
     compare(
-        agree, mixer,
+        agree,
+        mixer,
         lambda: LinearAttention(
-            hidden_size=WIDTH, num_heads=heads, feature_map=theirs, output_norm="identity", do_feature_map_norm=True
+            hidden_size=WIDTH,
+            num_heads=heads,
+            feature_map=theirs,
+            output_norm="identity",
+            do_feature_map_norm=True,
         ),
-        ATTENTION, label("fla LinearAttention with a sum", wide), tolerance, wide,
-    )  # fmt: skip
+        ATTENTION,
+        label("fla LinearAttention with a sum", wide),
+        tolerance,
+        wide,
+    )
 
 
 def test_linear_attention_is_the_chunked_one_of_fla(agree):
@@ -215,11 +238,17 @@ def test_linear_attention_is_the_chunked_one_of_fla(agree):
 def test_based_is_that_of_fla(agree, heads):
     """Its reference multiplies the features out, with an eps of 1e-12, and casts nothing."""
     compare(
-        agree, ours("based", True, heads=heads),
-        lambda: BasedLinearAttention(hidden_size=WIDTH, feature_dim=8, num_heads=heads, num_key_value_heads=heads),
-        ATTENTION, "fla BasedLinearAttention.forward_reference, float64", 1e-11, True,
+        agree,
+        ours("based", True, heads=heads),
+        lambda: BasedLinearAttention(
+            hidden_size=WIDTH, feature_dim=8, num_heads=heads, num_key_value_heads=heads
+        ),
+        ATTENTION,
+        "fla BasedLinearAttention.forward_reference, float64",
+        1e-11,
+        True,
         run=lambda layer, x_BLD: layer.forward_reference(x_BLD),
-    )  # fmt: skip
+    )
 
 
 def test_based_is_the_parallel_form_of_fla(agree):
@@ -253,7 +282,7 @@ def test_retnet_is_that_of_fla(agree, heads, wide, tolerance):
 
 @widths
 def test_retnet_is_simple_gated_linear_attention(agree, wide, tolerance):
-    """With one constant decay per head; the rotation, the norm and the projections are ours here."""
+    """With one constant decay per head; rotation, norm and projections are ours here."""
     mixer = ours("retnet", wide, heads=2)
     x_PBLD = inputs(1, ROWS, LENGTH, WIDTH, dtype=dtype_of(wide)).requires_grad_()
     q, k, v = mixer._project(x_PBLD)

@@ -166,7 +166,7 @@ KERNELS = [
     "options", [{"heads": 1}, {"heads": 3}, {"heads": 2, "kernel": 0, "qkv_block": 0}], ids=str
 )
 def test_mlstm_is_that_of_transformers(agree, form, kernel, settings, options):
-    """With open input gates m is positive on both sides, so that eps weighs the same in all forms."""
+    """With open input gates m is positive on both sides, so eps weighs the same in all forms."""
     mixer = mixer_with_signal("mlstm", **options)
     with torch.no_grad():
         mixer.gates.bias[:, : options["heads"]] += 4

@@ -170,9 +170,17 @@ def test_mamba_is_that_of_fla(agree, wide, tolerance):
 @pytest.mark.parametrize("chunk", [16, 64], ids=["three chunks", "one chunk"])
 def test_mamba2_is_that_of_transformers(agree, chunk, wide, tolerance):
     config = Mamba2Config(
-        hidden_size=WIDTH, state_size=32, expand=2, head_dim=12, num_heads=4, n_groups=1, conv_kernel=4, chunk_size=chunk,
-        layer_norm_epsilon=1e-5, num_hidden_layers=1,
-    )  # fmt: skip
+        hidden_size=WIDTH,
+        state_size=32,
+        expand=2,
+        head_dim=12,
+        num_heads=4,
+        n_groups=1,
+        conv_kernel=4,
+        chunk_size=chunk,
+        layer_norm_epsilon=1e-5,
+        num_hidden_layers=1,
+    )
     mixer = built("mamba2", wide, state=32, head=12)
     twin = Mamba2Mixer(config, layer_idx=0).to(mixer.skip_PH.dtype)
     twin.load_state_dict(copied(mixer, MAMBA2_NAMES))
@@ -181,7 +189,7 @@ def test_mamba2_is_that_of_transformers(agree, chunk, wide, tolerance):
 
 @widths
 def test_mamba2_is_simple_gated_linear_attention(agree, wide, tolerance):
-    """q = C, k = B, v = delta v and the gate delta A give its matrices, read off column by column."""
+    """q = C, k = B, v = delta v and the gate delta A give its matrices, column by column."""
     mixer = built("mamba2", wide, state=32, head=12)
     dtype = mixer.skip_PH.dtype
     x_PBLD = inputs(1, ROWS, LENGTH, WIDTH, dtype=dtype)

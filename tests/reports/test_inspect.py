@@ -10,16 +10,16 @@ import torch
 
 from recollect import api
 from recollect.errors import SpecError
-from recollect.reports.inspect import examine, summary_lines
-from recollect.reports.inspect.choice import choose
-from recollect.reports.inspect.draw import (
+from recollect.plotting.settings import SCREEN, to_bytes
+from recollect.reports.inspect import inspect_run, summary_lines
+from recollect.reports.inspect.figures import (
     heads_of,
     maps_figure,
     memory_figure,
     questions_figure,
     scores_figure,
-    to_png,
 )
+from recollect.reports.inspect.run_choice import choose_run
 from recollect.rows import RunRow
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import build_sweep
@@ -55,12 +55,14 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture
 def undrawn(monkeypatch):
     """Drawing takes a second; what is about numbers goes without."""
-    monkeypatch.setattr("recollect.reports.inspect.looking.draw", lambda found, folder: found)
+    monkeypatch.setattr(
+        "recollect.reports.inspect.inspecting.draw_pictures", lambda found, folder: found
+    )
 
 
 @pytest.fixture(scope="module")
 def attention(folder):
-    return examine(folder, "best:attention")
+    return inspect_run(folder, "best:attention")
 
 
 def test_numbers_of_attention(folder, attention):
@@ -110,7 +112,7 @@ def test_what_is_found_lies_beside_the_store(folder, attention):
 
 
 def test_a_layer_without_effective_attention_is_said_to_have_none(folder, undrawn):
-    found = examine(folder, "best:gru+mamba")
+    found = inspect_run(folder, "best:gru+mamba")
     assert found.layers[0] is None
     assert (
         found.layers[1].channels,
@@ -127,24 +129,24 @@ def test_a_layer_without_effective_attention_is_said_to_have_none(folder, undraw
 
 def test_a_run_that_was_not_kept_is_trained_again_and_then_kept(folder):
     told = []
-    first = examine(folder, "best:lstm", tell=lambda done, of: told.append((done, of)))
+    first = inspect_run(folder, "best:lstm", tell=lambda done, of: told.append((done, of)))
     assert (first.weights, told[0], told[-1]) == ("trained again", (0, 12), (12, 12))
     assert first.weights_test_loss == pytest.approx(first.test_loss, rel=1e-6)
     assert first.steps == [0, 2, 4, 6, 8, 10, 12]
     assert first.layers == [None, None]
     assert [picture.title for picture in first.pictures] == ["How far back it looks"]
-    second = examine(folder, first.run_id)
+    second = inspect_run(folder, first.run_id)
     assert (second.weights, second.steps, second.losses) == ("kept", first.steps, first.losses)
     assert len(keep.kept_files(folder, first.run_id)) == 6
     with Store.open(folder) as store:
-        keep.Keeper(folder, keep.Policy()).tidy(store)
+        keep.Keeper(folder, keep.KeepPolicy()).tidy(store)
     assert len(keep.kept_files(folder, first.run_id)) == 6, "what was asked for stays"
 
 
 def test_training_again_gives_the_weights_that_were_kept(folder, attention, undrawn):
     path = folder / keep.FOLDER / f"{attention.run_id}.safetensors"
     _, before = keep.read(path)
-    again = examine(folder, attention.run_id, again=True)
+    again = inspect_run(folder, attention.run_id, again=True)
     assert again.steps == [0, 2, 4, 6, 8, 10, 12]
     _, after = keep.read(path)
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -163,7 +165,7 @@ def test_other_tasks_can_be_looked_at(tmp_path, undrawn):
         "train": {"steps": 2, "batch": 8},
     }
     (row,) = api.run(build_sweep(table), tmp_path, "cpu").rows
-    found = examine(tmp_path, row.run_id)
+    found = inspect_run(tmp_path, row.run_id)
     assert set(found.layers[0].scores) == {
         "previous_token_head",
         "duplicate_token_head",
@@ -173,7 +175,6 @@ def test_other_tasks_can_be_looked_at(tmp_path, undrawn):
 
 
 # -- pictures
-# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_pictures_show_what_was_found(attention):
@@ -205,12 +206,11 @@ def test_pictures_show_what_was_found(attention):
 
 def test_names_from_outside_are_drawn_as_they_are(attention):
     figure = questions_figure(replace(attention, name="$\\frac{1}{ <script>&\u4e2d"))
-    assert to_png(figure).startswith(b"\x89PNG")
+    assert to_bytes(figure, "png", settings=SCREEN).startswith(b"\x89PNG")
     assert figure.get_suptitle() == "$\\frac{1}{ <script>&\u4e2d"
 
 
 # -- refusals
-# ---------------------------------------------------------------------------------------------------------------
 
 
 def row(run_id: str, status: str = "done", mixer: str = "attention", **values) -> RunRow:
@@ -229,9 +229,9 @@ ROWS = [
 
 
 def test_runs_are_chosen_by_id_and_by_being_the_best():
-    assert choose(ROWS, "aa11").run_id == "aa11"
-    assert choose(ROWS, "ab").run_id == "ab33"
-    assert choose(ROWS, "best:attention").run_id == "ab33"
+    assert choose_run(ROWS, "aa11").run_id == "aa11"
+    assert choose_run(ROWS, "ab").run_id == "ab33"
+    assert choose_run(ROWS, "best:attention").run_id == "ab33"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_runs_are_chosen_by_id_and_by_being_the_best():
 )
 def test_what_cannot_be_looked_at_is_refused(text, said):
     with pytest.raises(SpecError, match=said) as refusal:
-        choose(ROWS, text)
+        choose_run(ROWS, text)
     assert str(refusal.value).count("\n") < 3
     assert "\x1b" not in str(refusal.value)
 

@@ -14,14 +14,14 @@ from recollect.errors import SpecError
 from recollect.reports.score import (
     CARDS,
     card_sweep,
-    measure,
     read_baselines,
-    read_entry,
+    read_mixer,
     save_baselines,
+    score_mixer,
     score_tables,
 )
-from recollect.reports.score.asked import Asked
 from recollect.reports.score.recipe import refuse_other_recipe
+from recollect.reports.score.request import ScoreRequest
 from recollect.rows import Evaluation, RunRow
 
 BASELINES = ["attention", "based", "h3", "hyena", "rwkv4", "mamba", "mamba2", "delta_net"]
@@ -45,7 +45,7 @@ def rows_of(mixer="mamba", card="cpu", score=lambda run: 1.0, overrides=()):
             parameters=1000 * run.model.width,
             state_size=7,
         )
-        for run in card_sweep(card, read_entry(mixer), overrides).runs
+        for run in card_sweep(card, read_mixer(mixer), overrides).runs
     ]
 
 
@@ -84,7 +84,7 @@ def text_of(renderable):
     ],
 )
 def test_a_mixer_may_be_a_name_a_table_or_a_list(text, label, overrides):
-    entry = read_entry(text)
+    entry = read_mixer(text)
     assert (entry.label, entry.overrides) == (label, overrides)
 
 
@@ -99,14 +99,14 @@ def test_a_mixer_may_be_a_name_a_table_or_a_list(text, label, overrides):
 )
 def test_what_is_no_mixer_is_refused(text, rule):
     with pytest.raises(SpecError, match=rule):
-        read_entry(text)
+        read_mixer(text)
 
 
 @pytest.mark.parametrize("card", CARDS)
 @pytest.mark.parametrize("mixer", [*BASELINES, '{name="attention", positions="rope"}'])
 def test_every_cell_of_a_card_has_zoologys_rates_and_three_seeds(card, mixer):
     found = {}
-    for run in card_sweep(card, read_entry(mixer)).runs:
+    for run in card_sweep(card, read_mixer(mixer)).runs:
         found.setdefault((run.model.depth, run.model.width, run.task.length), []).append(
             (run.train.lr, run.seed)
         )
@@ -121,17 +121,17 @@ def test_every_cell_of_a_card_has_zoologys_rates_and_three_seeds(card, mixer):
 
 def test_cells_a_mixer_cannot_be_built_at_are_left_out():
     whole = {
-        (run.model.depth, run.model.width) for run in card_sweep("cpu", read_entry("mamba")).runs
+        (run.model.depth, run.model.width) for run in card_sweep("cpu", read_mixer("mamba")).runs
     }
     stack = {
         (run.model.depth, run.model.width)
-        for run in card_sweep("cpu", read_entry("based_hybrid")).runs
+        for run in card_sweep("cpu", read_mixer("based_hybrid")).runs
     }
     assert whole - stack == {(1, 64)}
     with pytest.raises(SpecError, match="'nothing' is no mixer here"):
-        card_sweep("cpu", read_entry("nothing"))
+        card_sweep("cpu", read_mixer("nothing"))
     with pytest.raises(SpecError, match="--card 'tpu': did you mean gpu"):
-        card_sweep("tpu", read_entry("mamba"))
+        card_sweep("tpu", read_mixer("mamba"))
 
 
 # --- what is measured
@@ -152,7 +152,7 @@ def test_a_card_by_hand():
     curves = {
         row.run_id: [Evaluation(80, 1, 1, 0.1, 0), Evaluation(160, 1, 1, 0.95, 0)] for row in rows
     }
-    score = measure("mine", rows, curves)
+    score = score_mixer("mine", rows, curves)
     assert list(score.windows) == [1, 2]
     assert score.windows[1].window is None
     assert score.windows[2].window.decades == pytest.approx(
@@ -169,16 +169,18 @@ def test_a_card_that_has_only_begun():
     rows = [
         replace(row, status="todo", accuracy=None, steps=None, wall_s=None) for row in rows_of()
     ]
-    score = measure("mine", rows, {})
+    score = score_mixer("mine", rows, {})
     assert (score.missing, score.run_steps_per_s, score.widths) == (126, None, ())
     assert "mine: 126 of 126 runs have no result yet" in text_of(score_tables([score], []))
 
 
 def test_the_tables_say_it_all_and_run_nothing():
-    score = measure("[red]mine[/red]", rows_of(score=lambda run: 0.9 + 1e-4 * (run.seed % 3)), {})
+    score = score_mixer(
+        "[red]mine[/red]", rows_of(score=lambda run: 0.9 + 1e-4 * (run.seed % 3)), {}
+    )
     text = text_of(
         score_tables(
-            [score], [measure("known", rows_of("hyena", score=lambda run: 0.2), {})], ["a note"]
+            [score], [score_mixer("known", rows_of("hyena", score=lambda run: 0.2), {})], ["a note"]
         )
     )
     assert "[red]mine[/red]" in text
@@ -277,21 +279,21 @@ def test_stored_baselines_that_do_not_fit_are_left_out_and_asked_for_ones_refuse
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr("recollect.reports.score.baselines._STORED", tmp_path)
-    assert "no baselines are stored for the card cpu" in Asked.read("cpu", ["mamba"]).note
+    assert "no baselines are stored for the card cpu" in ScoreRequest.read("cpu", ["mamba"]).note
     save_baselines(tmp_path / "cpu.json", {"hyena": rows_of("hyena")}, {})
-    fits = Asked.read("cpu", ["mamba"])
+    fits = ScoreRequest.read("cpu", ["mamba"])
     assert list(fits.baselines.rows) == ["hyena"]
     assert "hyena" in text_of(fits.tables(rows_of(), {}))
-    other = Asked.read("cpu", ["mamba"], TINY)
+    other = ScoreRequest.read("cpu", ["mamba"], TINY)
     assert other.baselines is None
     assert "train.steps: 2 here, 400 there" in other.note
     with pytest.raises(SpecError, match="another recipe"):
-        Asked.read("cpu", ["mamba"], TINY, tmp_path / "cpu.json")
+        ScoreRequest.read("cpu", ["mamba"], TINY, tmp_path / "cpu.json")
 
 
 def test_stored_baselines_fit_their_card():
     for card in CARDS:
-        asked = Asked.read(card, [])
+        asked = ScoreRequest.read(card, [])
         assert "another recipe" not in asked.note
         assert (asked.baselines is None) == ("no baselines are stored" in asked.note)
 

@@ -11,10 +11,11 @@ import torch
 
 from recollect import api
 from recollect.errors import Stopped
-from recollect.running import pack as claimed
-from recollect.running import worker as runner
-from recollect.running.events import Advanced, GivenUp, Notice, PackStarted, Remark, RunEnded
-from recollect.running.planning import planner
+from recollect.running import pack as packs
+from recollect.running import worker as working
+from recollect.running.events import Advanced, Event, GivenUp, PackStarted, Remark, RunEnded
+from recollect.running.pack_queue import Selection
+from recollect.running.planning import memory
 from recollect.running.worker import Worker
 from recollect.spec.sweep import parse_sweep
 from recollect.store import Store
@@ -45,7 +46,7 @@ seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 @pytest.fixture
-def work(tmp_path, monkeypatch) -> Callable[..., list[Notice]]:
+def work(tmp_path, monkeypatch) -> Callable[..., list[Event]]:
     """Trains the sweep in a folder of its own, four runs at a time; run number s ends after 4 (s %
     5 + 1) steps.
     """
@@ -58,10 +59,10 @@ def work(tmp_path, monkeypatch) -> Callable[..., list[Notice]]:
 
     def train(
         name: str, *, side_by_side: bool = True, steps=None, size: int = 4, **fields
-    ) -> list[Notice]:
+    ) -> list[Event]:
         if steps is not None:
             decided["steps"] = steps
-        heard: list[Notice] = []
+        heard: list[Event] = []
         with Store.create(tmp_path / name) as store:
             api.plan(store, parse_sweep(SWEEP, name="sweep"))
             worker = Worker(
@@ -69,13 +70,12 @@ def work(tmp_path, monkeypatch) -> Callable[..., list[Notice]]:
                 tmp_path / name,
                 CPU,
                 heard.append,
-                pack_size=size,
                 side_by_side=side_by_side,
                 threads=1,
                 **fields,
             )
             try:
-                worker.work()
+                worker.work(Selection(pack_size=size))
             except Stopped:
                 heard.append(Remark("stopped"))
         return heard
@@ -92,13 +92,11 @@ def results(folder) -> dict[str, tuple]:
     }
 
 
-def under_way(heard: list[Notice]) -> list[int]:
-    """Runs that train, after each notice."""
+def training(heard: list[Event]) -> list[int]:
+    """Runs that train, after each event."""
     counts, now = [], 0
-    for notice in heard:
-        now += (
-            len(notice.runs) if isinstance(notice, PackStarted) else -isinstance(notice, RunEnded)
-        )
+    for event in heard:
+        now += len(event.runs) if isinstance(event, PackStarted) else -isinstance(event, RunEnded)
         counts.append(now)
     return counts
 
@@ -107,7 +105,7 @@ def test_results_are_those_of_packs_one_after_the_other(work):
     apart, beside = work("apart", side_by_side=False), work("beside")
     assert results(work.folder / "apart") == results(work.folder / "beside")
     sizes = [
-        [len(notice.runs) for notice in heard if isinstance(notice, PackStarted)]
+        [len(event.runs) for event in heard if isinstance(event, PackStarted)]
         for heard in (apart, beside)
     ]
     assert sizes[0] == [4, 3, 3]
@@ -116,41 +114,41 @@ def test_results_are_those_of_packs_one_after_the_other(work):
 
 
 def test_the_places_stay_filled_and_are_never_more(work, monkeypatch):
-    monkeypatch.setattr(runner, "MOST_PACKS", 9)
+    monkeypatch.setattr(working, "MOST_PACKS", 9)
     fill, seen = Worker._fill, []
 
-    def filled(self):
-        fill(self)
-        seen.append((self._under_way(), len(self._waiting())))
+    def filled(self, selection):
+        fill(self, selection)
+        seen.append((self._training(), len(self.queue.waiting(selection))))
 
     monkeypatch.setattr(Worker, "_fill", filled)
     heard = work("beside")
-    assert sum(isinstance(notice, PackStarted) for notice in heard) > 3
-    assert max(under_way(heard)) == 4
+    assert sum(isinstance(event, PackStarted) for event in heard) > 3
+    assert max(training(heard)) == 4
     assert all(taken == 4 or not waiting for taken, waiting in seen)
     assert len(seen) > 5
 
 
 def test_a_pack_waits_until_enough_places_are_free(work, monkeypatch):
-    monkeypatch.setattr(planner, "JOIN_SHARE", 0.75)
+    monkeypatch.setattr(memory, "JOIN_SHARE", 0.75)
     heard = work("beside", steps=lambda seed: 40 if seed % 4 == 0 else 4 * (seed % 4))
-    started = [len(notice.runs) for notice in heard if isinstance(notice, PackStarted)]
+    started = [len(event.runs) for event in heard if isinstance(event, PackStarted)]
     assert started[0] == 4
     assert all(size == 3 for size in started[1:])
     assert sum(started) == 10
 
 
 def test_not_more_packs_than_allowed(work, monkeypatch):
-    monkeypatch.setattr(runner, "MOST_PACKS", 2)
+    monkeypatch.setattr(working, "MOST_PACKS", 2)
     living: dict[int, set[str]] = {}
     most = 0
-    for notice in work("beside", steps=lambda seed: 4 if seed % 2 else 40):
-        match notice:
+    for event in work("beside", steps=lambda seed: 4 if seed % 2 else 40):
+        match event:
             case PackStarted():
-                living[notice.pack] = {run.run_id for run in notice.runs}
+                living[event.pack] = {run.run_id for run in event.runs}
             case RunEnded():
                 for runs in living.values():
-                    runs.discard(notice.run.run_id)
+                    runs.discard(event.run.run_id)
         most = max(most, sum(bool(runs) for runs in living.values()))
     assert len(living) > 2
     assert most == 2
@@ -158,20 +156,20 @@ def test_not_more_packs_than_allowed(work, monkeypatch):
 
 @pytest.mark.parametrize("at", [3, 9, 14, 21])
 def test_a_stop_saves_every_pack_and_nothing_changes(work, at, monkeypatch):
-    monkeypatch.setattr(claimed, "SAVE_EVERY_S", 1e9)  # no other checkpoints
+    monkeypatch.setattr(packs, "SAVE_EVERY_S", 1e9)  # no other checkpoints
     work("whole")
     asked = iter(range(10**9))
     heard = work("stopped", stop=lambda: 130 if next(asked) >= at else 0)
     assert heard[-1] == Remark("stopped")
-    living = {notice.pack for notice in heard if isinstance(notice, PackStarted)}
+    living = {event.pack for event in heard if isinstance(event, PackStarted)}
     made = {
-        pack: sum(isinstance(notice, Advanced) and notice.pack == pack for notice in heard)
+        pack: sum(isinstance(event, Advanced) and event.pack == pack for event in heard)
         for pack in living
     }
     with Store.open(work.folder / "stopped") as store:
         assert not any(row.status == "running" for row in store.rows())
     resumed = work("stopped")
-    starts = {notice.from_step for notice in resumed if isinstance(notice, PackStarted)}
+    starts = {event.from_step for event in resumed if isinstance(event, PackStarted)}
     assert starts & set(made.values())
     assert results(work.folder / "whole") == results(work.folder / "stopped")
 
@@ -191,8 +189,8 @@ def test_what_does_not_fit_beside_others_waits_for_them(work, monkeypatch):
 
     monkeypatch.setattr(Population, "train_step", full)
     heard = work("beside", steps=lambda seed: 4 if seed == 0 else 40)
-    assert sum(isinstance(notice, GivenUp) for notice in heard) == 1
-    texts = [notice.text for notice in heard if isinstance(notice, Remark)]
+    assert sum(isinstance(event, GivenUp) for event in heard) == 1
+    texts = [event.text for event in heard if isinstance(event, Remark)]
     assert texts == ["out of memory with 1 runs together beside 3 others: they wait for those"]
     assert {row.status for row in api.Results.load(work.folder / "beside").rows} == {"done"}
 
@@ -207,9 +205,9 @@ def test_a_pack_that_has_ended_holds_no_memory_when_the_next_is_planned(work, mo
         build(self, *arguments)
         built.add(self)
 
-    def filled(self):
+    def filled(self, selection):
         seen.append((len(built), len(self._packs)))
-        fill(self)
+        fill(self, selection)
 
     def exhausted(self, batch):
         if fails and len(self.members) == 4:
@@ -234,7 +232,7 @@ def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
 
     monkeypatch.setattr(Population, "train_step", broken)
     heard = work("beside")
-    packs = [notice.runs for notice in heard if isinstance(notice, PackStarted)]
+    packs = [event.runs for event in heard if isinstance(event, PackStarted)]
     together = next(runs for runs in packs if any(run.seed == 7 for run in runs))
     rows = {row.run_id: row for row in api.Results.load(work.folder / "beside").rows}
     assert {run_id for run_id, row in rows.items() if row.status == "failed"} == {
@@ -245,7 +243,7 @@ def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
 
 def test_time_is_shared_among_all_that_train(work, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(claimed.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(packs.time, "monotonic", lambda: now[0])
     step = Population.train_step
 
     def timed(self, batch):

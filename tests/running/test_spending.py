@@ -12,15 +12,18 @@ import torch
 from recollect import api
 from recollect.errors import Stopped
 from recollect.running import spending
-from recollect.running.events import Advanced, PackStarted, RunEnded
-from recollect.running.planning import planner
-from recollect.running.planning.forecast import guessed_s
-from recollect.running.spending import SAFETY, Speeds, spend
+from recollect.running.budget import Budget
+from recollect.running.events import Advanced, PackStarted, RunEnded, ignore
+from recollect.running.pack_queue import Selection
+from recollect.running.planning.speed import SpeedModel, guessed_s
+from recollect.running.signals import never
+from recollect.running.spending import SAFETY, learn_speeds, select_affordable, spend
 from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store
 
+CPU = torch.device("cpu")
 RATES = (1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 1e-2)
 COARSE = {1e-4, 4.642e-4, 2.154e-3, 1e-2}
 
@@ -43,13 +46,17 @@ def runs(make_run) -> tuple[RunSpec, ...]:
 @pytest.fixture
 def make_worker(tmp_path: Path, runs):
     def make(
-        of: Sequence[RunSpec] = runs, listen: Callable = lambda notice: None, **fields
+        of: Sequence[RunSpec] = runs, listen: Callable = ignore, stop: Callable = never
     ) -> Worker:
         store = Store.create(tmp_path / "out")
         api.plan(store, Sweep("tiny", "", tuple(of)))
-        return Worker(store, tmp_path / "out", torch.device("cpu"), listen, **fields)
+        return Worker(store, tmp_path / "out", CPU, listen, stop)
 
     return make
+
+
+def budget_until(deadline: float, clock: Callable[[], float] | None = None) -> Budget:
+    return Budget(1.0, deadline, clock or Clock())
 
 
 def trained(worker: Worker) -> set[tuple[float, int]]:
@@ -66,73 +73,82 @@ def trained(worker: Worker) -> set[tuple[float, int]]:
 def test_a_large_budget_trains_everything_and_gives_the_same_numbers(make_worker, runs, tmp_path):
     ended: list[float] = []
     worker = make_worker(
-        listen=lambda notice: (
-            ended.append(notice.run.train.lr) if isinstance(notice, RunEnded) else None
+        listen=lambda event: (
+            ended.append(event.run.train.lr) if isinstance(event, RunEnded) else None
         )
     )
-    assert spend(worker, deadline=1e6) is True
+    assert spend(worker, budget_until(1e6)) is True
     assert trained(worker) == {(lr, seed) for lr in RATES for seed in (1, 2)}
     assert set(ended[: len(COARSE)]) == COARSE  # the coarse grid came first
     whole = api.run(Sweep("tiny", "", runs), tmp_path / "whole", device="cpu")
     scores = {row.run_id: row.accuracy for row in worker.store.rows()}
     assert scores == {row.run_id: row.accuracy for row in whole.rows}
-    assert worker.chosen is None
-    assert worker.stop() == 0
 
 
 def test_a_spent_budget_keeps_what_was_begun_and_the_next_call_goes_on(make_worker):
     clock = Clock()
     started: list[tuple[int, int]] = []
 
-    def listen(notice) -> None:
-        if isinstance(notice, PackStarted):
-            started.append((len(notice.runs), notice.from_step))
-        clock.now += isinstance(notice, Advanced)
+    def listen(event) -> None:
+        if isinstance(event, PackStarted):
+            started.append((len(event.runs), event.from_step))
+        clock.now += isinstance(event, Advanced)
 
-    worker = make_worker(listen=listen)
-    assert spend(worker, deadline=3.0, clock=clock) is False  # three steps of the first pack
+    short = budget_until(3.0, clock)
+    worker = make_worker(listen=listen, stop=short.stop(never))
+    assert spend(worker, short) is False  # three steps of the first pack
     assert trained(worker) == set()
     begun = [row for row in worker.store.rows() if row.attempt > 0]
     assert {row.status for row in begun} == {"todo"}
     assert len(begun) == started[0][0] > 0
     clock.now = 0.0
-    assert spend(worker, deadline=1e6, clock=clock) is True
+    assert spend(make_worker(listen=listen), budget_until(1e6, clock)) is True
     assert started[1] == (started[0][0], 3)  # from the checkpoint, with the same members
 
 
 def test_no_time_is_nothing_trained(make_worker):
     worker = make_worker()
-    assert spend(worker, deadline=0.0, clock=lambda: 1.0) is False
+    assert spend(worker, budget_until(0.0, lambda: 1.0)) is False
     assert all(row.attempt == 0 for row in worker.store.rows())
 
 
 def test_a_signal_is_still_a_signal(make_worker):
     codes = itertools.chain([0, 0, 0], itertools.repeat(130))
-    worker = make_worker(stop=lambda: next(codes))
+    budget = budget_until(1e6)
+    worker = make_worker(stop=budget.stop(lambda: next(codes)))
     with pytest.raises(Stopped) as stopped:
-        spend(worker, deadline=1e6)
+        spend(worker, budget)
     assert stopped.value.exit_code == 130
-    assert worker.chosen is None
 
 
-def test_a_worker_trains_what_is_chosen(make_worker, runs):
-    worker = make_worker(chosen=frozenset([runs[3].run_id, runs[8].run_id]))
-    worker.work()
+def test_a_worker_trains_what_is_selected(make_worker, runs):
+    worker = make_worker()
+    worker.work(Selection(frozenset([runs[3].run_id, runs[8].run_id])))
     assert trained(worker) == {(run.train.lr, run.seed) for run in (runs[3], runs[8])}
+    worker.work()  # a selection is for one call
+    assert len(trained(worker)) == len(runs)
 
 
 # ---- sizing ----
 
 
+class MadeUpShapes:
+    """A device on which a step of up to four members takes 1 s each."""
+
+    def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
+        return min(4, len(runs)), 1.0 * min(4, len(runs))
+
+
+class UnmeasuredShapes:
+    def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
+        return pytest.fail("measured")
+
+
 @pytest.fixture
-def speeds(make_worker, monkeypatch) -> Speeds:
-    """A device on which a step of up to four members takes 1 s each, and measuring is counted."""
-    worker = make_worker()
-    monkeypatch.setattr(
-        worker, "measure", lambda runs: (min(4, len(runs)), 1.0 * min(4, len(runs)))
-    )
+def speeds(monkeypatch) -> SpeedModel:
+    """Measuring is never too long."""
     monkeypatch.setattr(spending, "MEASURE_SHARE", 1e9)
-    return Speeds(worker)
+    return SpeedModel(guessed_s(CPU))
 
 
 @pytest.mark.parametrize(
@@ -142,36 +158,27 @@ def speeds(make_worker, monkeypatch) -> Speeds:
 def test_as_many_runs_are_begun_as_should_end_in_time(speeds, runs, left_s, count):
     """Six steps a run, one second a step: packs of four, then a smaller one, at least one run."""
     same = runs[::2]
-    assert spending._affordable(same, speeds, left_s) == same[:count]
+    selection = select_affordable(same, MadeUpShapes(), speeds, left_s)
+    assert selection == Selection(frozenset(run.run_id for run in same[:count]))
 
 
 def test_the_cheapest_shape_comes_first(speeds, make_run):
     small, large = make_run({"model.width": 8}), make_run({"model.width": 64})
-    assert spending._affordable([large, small], speeds, 1e9) == (small,)
+    selection = select_affordable([large, small], MadeUpShapes(), speeds, 1e9)
+    assert selection.run_ids == {small.run_id}
 
 
-def test_what_takes_long_is_not_measured_but_trained_alone(make_worker, runs, monkeypatch):
-    worker = make_worker()
-    monkeypatch.setattr(worker, "measure", lambda runs: pytest.fail("measured"))
-    speeds = Speeds(worker)
-    left = 0.99 * spending.MEASURE_STEPS * speeds.estimate(runs[0]) / spending.MEASURE_SHARE
-    assert speeds.together(runs, left) == worker.pack_size == 1
+def test_what_takes_long_is_not_measured_but_trained_alone(runs):
+    speeds = SpeedModel(guessed_s(CPU))
+    left_s = 0.99 * spending.MEASURE_STEPS * speeds.seconds(runs[0]) / spending.MEASURE_SHARE
+    assert select_affordable(runs, UnmeasuredShapes(), speeds, left_s).pack_size == 1
 
 
-def test_speed_is_learnt_from_what_was_trained_and_scaled_to_other_shapes(
-    make_worker, make_run, runs
-):
-    worker = make_worker()
-    speeds = Speeds(worker)
-    guess = speeds.estimate(runs[0])
-    assert guess == pytest.approx(planner.cost(runs[0]).operations * guessed_s(torch.device("cpu")))
-    spend(worker, deadline=1e6)
+def test_speed_is_learnt_from_what_was_trained(make_worker, runs):
+    worker, speeds = make_worker(), SpeedModel(guessed_s(CPU))
+    spend(worker, budget_until(1e6))
     rows = worker.store.rows()
-    speeds.learn(rows, runs)
-    assert speeds.estimate(runs[0]) in [pytest.approx(row.wall_s / row.steps) for row in rows]
-    wide = make_run({"model.width": 32})
-    ratio = planner.cost(wide).operations / planner.cost(runs[0]).operations
-    assert speeds.estimate(wide) == pytest.approx(speeds.estimate(runs[0]) * ratio)
-    other = make_run({"model.mixer.name": "mamba"})
-    assert speeds.estimate(other) > 0
+    learn_speeds(speeds, rows, runs)
+    mean = sum(row.wall_s for row in rows) / sum(row.steps for row in rows)
+    assert speeds.seconds(runs[0]) == pytest.approx(mean)
     assert SAFETY < 1

@@ -6,6 +6,7 @@ here.
 """
 
 import itertools
+import json
 import math
 import typing
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from recollect.errors import SpecError
 from recollect.mixers.registry import MIXERS
+from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import parse_sweep
 from recollect.tasks.options import TASKS
@@ -257,3 +259,15 @@ def test_the_order_of_keys_means_nothing(order: Any, which: int) -> None:
 
     base = bases()[which]
     assert RunSpec.parse(shuffled(base)).run_id == RunSpec.parse(base).run_id
+
+
+def test_the_id_of_a_cell_is_the_one_in_stored_weights():
+    """As written into files of weights by commit be4d9e8; rate and seed do not matter."""
+    table = {"task": "mqar", "model": {"mixer": "attention"}, "train": {"steps": 10}, "seed": 3}
+    run = RunSpec.parse(table)
+    assert cell_id(run.model_dump(mode="json")) == "c30b44b043bcd60a"
+    assert cell_id(json.loads(run.canonical_json())) == "c30b44b043bcd60a"
+    other = RunSpec.parse(table | {"seed": 4, "train": {"steps": 10, "lr": 0.1}})
+    assert cell_id(other.model_dump(mode="json")) == "c30b44b043bcd60a"
+    longer = RunSpec.parse(table | {"train": {"steps": 11}})
+    assert cell_id(longer.model_dump(mode="json")) != "c30b44b043bcd60a"

@@ -85,14 +85,12 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     (
         {"model": {"mixer": "mamba", "positions": "rope"}},
         'model: positions = "rope": mamba has no scores to put them '
-        "on; use "
-        "none, learned, sinusoidal or relative",
+        "on; use none, learned, sinusoidal or relative",
     ),
     (
         {"model": {"mixer": "attention", "width": 63, "positions": "rope"}},
-        "model: width = 63: rope turns pairs of channels, but "
-        "rope_share = 1.0 "
-        "of a head's 63 is 63; make it an even number",
+        "model: width = 63: rope turns pairs of channels, but rope_share = 1.0 of a head's 63 is "
+        "63; make it an even number",
     ),
     (
         {"model": {}},
@@ -301,15 +299,16 @@ def test_a_wish_that_came_later_leaves_stored_ids_alone():
 
 def test_what_changes_no_shape_may_differ_inside_a_population(make_run):
     run = make_run()
-    same = {"train.lr": 1.0, "train.weight_decay": 0.0, "train.warmup": 0.5, "train.decay": "linear", "train.clip": 1.0,
+    same = {"train.lr": 1.0, "train.weight_decay": 0.0, "train.warmup": 0.5,
+            "train.decay": "linear", "train.clip": 1.0,
             "train.stop_solved": 0.9, "train.stop_hopeless": 0.1, "seed": 7}  # fmt: skip
     for key, value in same.items():
         other = make_run({key: value})
         assert other.run_id != run.run_id
         assert other.shape_id == run.shape_id, key
-    others = {"train.steps": 7, "train.batch": 16, "train.beta1": 0.8, "train.evaluations": 2, "data_seed": 1,
-              "model.depth": 1, "task.pairs": 3, "model.width": 8, "model.norm": "rms", "model.mixer": "mamba",
-              "model.mixer.heads": 2}  # fmt: skip
+    others = {"train.steps": 7, "train.batch": 16, "train.beta1": 0.8, "train.evaluations": 2,
+              "data_seed": 1, "model.depth": 1, "task.pairs": 3, "model.width": 8,
+              "model.norm": "rms", "model.mixer": "mamba", "model.mixer.heads": 2}  # fmt: skip
     for key, value in others.items():
         assert make_run({key: value}).shape_id != run.shape_id, key
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import SpecError
-from recollect.spec.sweep import build_sweep, log_grid, pack, parse_sweep, read_sweep
+from recollect.spec.sweep import build_sweep, group_by_shape, log_grid, parse_sweep, read_sweep
 
 BASE = 'task = "mqar"\nmodel.mixer = "attention"\n'
 
@@ -33,8 +33,8 @@ def test_no_axis_is_one_run():
 def test_axes_multiply_in_the_order_of_the_file():
     sweep = parse_sweep(
         BASE + '[sweep]\nmodel.mixer = ["attention", "mamba"]\ntrain.lr = '
-        "[1e-3, "
-        "1e-2]\nseed = [1, 2, 3]\n"
+        "[1e-3, 1e-2]\n"
+        "seed = [1, 2, 3]\n"
     )
     found = [(run.model.mixer.name, run.train.lr, run.seed) for run in sweep.runs]
     assert found == list(itertools.product(["attention", "mamba"], [1e-3, 1e-2], [1, 2, 3]))
@@ -286,7 +286,8 @@ def test_a_file_gives_its_name_to_the_sweep(tmp_path: Path):
 def test_unreadable_files_are_refused(tmp_path: Path):
     with pytest.raises(
         SpecError,
-        match=r"none\.toml: cannot be read \(No such file or directory\); give the path of a TOML file",
+        match=r"none\.toml: cannot be read \(No such file or directory\); "
+        "give the path of a TOML file",
     ):
         read_sweep(tmp_path / "none.toml")
     with pytest.raises(SpecError, match=r"cannot be read \(Is a directory\)"):
@@ -328,7 +329,7 @@ def test_runs_of_one_shape_are_packed_in_the_order_of_their_first():
     }
     runs = build_sweep(table).runs
     shuffled = runs[1::2] + runs[0::2]
-    packs = pack(shuffled)
+    packs = group_by_shape(shuffled)
     assert [(group[0].model.mixer.name, group[0].model.width, len(group)) for group in packs] == [
         ("attention", 32, 4),
         ("attention", 64, 4),

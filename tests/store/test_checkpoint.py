@@ -98,8 +98,8 @@ def test_two_are_kept_of_each_pack(tmp_path: Path) -> None:
         checkpoint.save(
             tmp_path, at(step, "b", "a")
         )  # another order is another pack: members are found by position
-    entries = checkpoint.catalogue(tmp_path).entries
-    assert sorted((entry.run_ids, entry.step) for entry in entries) == [
+    saved = checkpoint.find(tmp_path).saved
+    assert sorted((entry.run_ids, entry.step) for entry in saved) == [
         *((("a", "b"), 10), (("a", "b"), 100)),
         *((("b", "a"), 10), (("b", "a"), 100)),
     ]
@@ -108,14 +108,14 @@ def test_two_are_kept_of_each_pack(tmp_path: Path) -> None:
 def test_the_newest_of_any_pack_with_a_run_is_found(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, at(10, "a", "b"))
     checkpoint.save(tmp_path, at(20, "b", "c"))
-    found = checkpoint.catalogue(tmp_path)
+    found = checkpoint.find(tmp_path)
     assert {run: entry and entry.step for run in "abcd" for entry in [found.newest(run)]} == {
         "a": 10,
         "b": 20,
         "c": 20,
         "d": None,
     }
-    assert checkpoint.catalogue(tmp_path / "none").entries == ()
+    assert checkpoint.find(tmp_path / "none").saved == ()
 
 
 def test_only_what_nobody_needs_is_discarded(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_only_what_nobody_needs_is_discarded(tmp_path: Path) -> None:
 def test_damaged_files_never_cover_one_another(tmp_path: Path) -> None:
     for content in (b"one", b"two", b"three"):
         (tmp_path / "x-1.ckpt").write_bytes(content)
-        (problem,) = checkpoint.catalogue(tmp_path).problems
+        (problem,) = checkpoint.find(tmp_path).problems
         assert "it does not begin like a checkpoint" in problem
     assert sorted(path.read_bytes() for path in tmp_path.glob("*.bad")) == [
         b"one",
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_now_is_left_in_place(tmp_path: Path) -> None:
     newer = tmp_path / "x-1.ckpt"
     newer.write_bytes(b"recollect checkpoint 2\nsomething to come")
     (tmp_path / "y-1.ckpt").mkdir()
-    problems = checkpoint.catalogue(tmp_path).problems
+    problems = checkpoint.find(tmp_path).problems
     assert "written by another version of recollect; upgrade" in problems[0]
     assert "cannot be read (Is a directory)" in problems[1]
     assert newer.exists()
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_a_file_cut_off_inside_its_first_line_is_damaged_not_newer(tmp_path: Path) -> None:
     path = checkpoint.save(tmp_path, at(1, "a"))
     path.write_bytes(path.read_bytes()[: len("recollect checkpoint 1")])
-    found = checkpoint.catalogue(tmp_path)
-    assert found.entries == ()
+    found = checkpoint.find(tmp_path)
+    assert found.saved == ()
     assert not path.exists()
     assert len(found.problems) == 1

@@ -3,8 +3,10 @@
 All together: test_store_machine.py.
 """
 
+import hashlib
 import json
 import math
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation, StopReason
 from recollect.store import MAX_LOST, PlannedRun, Result, Store
-from recollect.store.file import FILE
+from recollect.store.database import FILE
 from recollect.store.ownership import this_process
 
 RUNS = ("a", "b", "c", "d", "e")
@@ -48,8 +50,7 @@ def alive(owner: str) -> bool:
     return False  # nobody is provably dead
 
 
-# -- numbers
-# ---------------------------------------------------------------------------------------------------------------
+# ---- numbers ----
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -99,8 +100,7 @@ def test_a_result_comes_back_whole(store: Store, reason: StopReason | None) -> N
     assert store.rows()[0].accuracy is None
 
 
-# -- rules
-# -----------------------------------------------------------------------------------------------------------------
+# ---- rules ----
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,7 @@ def test_threads_may_share_a_store(store: Store) -> None:
     assert len(store.curve("a")) == 20
 
 
-# -- opening
-# ---------------------------------------------------------------------------------------------------------------
+# ---- opening ----
 
 
 def test_commits_are_synced(store: Store) -> None:
@@ -284,8 +283,7 @@ def test_opening_what_is_not_there_says_how_to_make_it(tmp_path: Path, read_only
         Store.open(tmp_path / "none", read_only)
     assert (
         str(refusal.value) == f"no results in {tmp_path / 'none'}; run `recollect run "
-        "SPEC --out "
-        f"{tmp_path / 'none'}` first"
+        f"SPEC --out {tmp_path / 'none'}` first"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -353,9 +351,8 @@ def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
 
 def test_the_store_needs_neither_torch_nor_pydantic() -> None:
     code = (
-        "import sys, recollect.store; print([m for m in ('torch', "
-        "'pydantic', "
-        "'numpy') if m in sys.modules])"
+        "import sys, recollect.store; print([m for m in ('torch', 'pydantic', 'numpy') if m in "
+        "sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
@@ -378,3 +375,14 @@ def test_a_stored_specification_that_is_no_table_is_damage(store: Store, text: s
     store.plan([PlannedRun("z", text, "accuracy", 0.5)], "hostile", "")
     with pytest.raises(StoreError, match=r"^run z: what is stored of it is not as it was written"):
         store.rows()
+
+
+def test_the_text_of_the_tables_does_not_change(tmp_path: Path) -> None:
+    """Salvage gives a damaged file the pages of a new one, which hold the text of the statements:
+    not even a comment inside them may change without a new version.
+    """
+    Store.create(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / FILE)
+    texts = connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid").fetchall()
+    connection.close()
+    assert hashlib.sha256(repr(texts).encode()).hexdigest()[:16] == "1ac047529fea60e1"

@@ -1,4 +1,4 @@
-"""The store against a dictionary that follows its rules in plain Python, under any order of calls."""
+"""The store against a dictionary that follows its rules in plain Python, in any order of calls."""
 
 import json
 import math

@@ -12,12 +12,13 @@ from recollect import api
 from recollect.analysis import group_cells
 from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation
+from recollect.spec.cell import cell_id
 from recollect.spec.sweep import build_sweep
-from recollect.store import Store
+from recollect.store import PlannedRun, Store
 from recollect.store import weights as keep
-from recollect.store.records import PlannedRun
-from recollect.store.weights import Keeper, Kept, Policy
-from recollect.training.loop import End, Looked
+from recollect.store.keep_policy import KeepPolicy
+from recollect.store.weights import Keeper, WeightsHeader
+from recollect.training.loop import End, Evaluated
 
 CELL = {
     "task": {
@@ -35,7 +36,7 @@ CELL = {
 
 
 def kept_runs(folder: Path) -> set[str]:
-    return {about.run_id for about in keep.catalogue(folder / keep.FOLDER)}
+    return {about.run_id for about in keep.list_kept(folder / keep.FOLDER)}
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -47,20 +48,20 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-# -- words
-# ------------------------------------------------------------------------------------------------------------------
+# ---- words ----
 
 
 def test_words_say_which_runs_are_kept(make_run):
     run = make_run(seed=7)
     assert [
-        Policy.parse(text).asks_for(run) for text in ("all", "seed:7", run.run_id, run.run_id[:4])
+        KeepPolicy.parse(text).asks_for(run)
+        for text in ("all", "seed:7", run.run_id, run.run_id[:4])
     ] == [True] * 4
-    assert [Policy.parse(text).asks_for(run) for text in ("none", "best", "seed:77", "seed:1")] == [
-        False
-    ] * 4
-    assert Policy.parse("best, seed:7").best
-    assert not Policy.parse("seed:7").best
+    assert [
+        KeepPolicy.parse(text).asks_for(run) for text in ("none", "best", "seed:77", "seed:1")
+    ] == [False] * 4
+    assert KeepPolicy.parse("best, seed:7").best
+    assert not KeepPolicy.parse("seed:7").best
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_words_say_which_runs_are_kept(make_run):
 )
 def test_other_words_are_refused(text):
     with pytest.raises(SpecError, match="--keep ") as refusal:
-        Policy.parse(text)
+        KeepPolicy.parse(text)
     assert str(refusal.value).count("\n") < 3
 
 
@@ -87,25 +88,24 @@ def test_refusals_name_what_can_be_said(make_run):
     with pytest.raises(
         SpecError, match="must be best, all, none, seed:N or the beginning of a run id"
     ):
-        Policy.parse("worst")
+        KeepPolicy.parse("worst")
     with pytest.raises(SpecError, match="--snapshots -1: must be between 0 and 1000"):
-        Policy.parse("best", -1)
+        KeepPolicy.parse("best", -1)
     run = make_run()
-    Policy.parse(run.run_id[:6]).require([run])
+    KeepPolicy.parse(run.run_id[:6]).require([run])
     with pytest.raises(
         SpecError,
-        match=f"--keep {'0' * 16}: no run of this sweep begins like that; "
-        "the first "
-        f"one is {run.run_id}",
+        match=f"--keep {'0' * 16}: no run of this sweep begins like that; the first one is "
+        f"{run.run_id}",
     ):
-        Policy.parse("0" * 16).require([run])
+        KeepPolicy.parse("0" * 16).require([run])
 
 
 def test_snapshots_are_spread_over_the_evaluations_before_the_last(make_run):
     run = make_run({"train.steps": 100, "train.evaluations": 10})
-    assert Policy(snapshots=3).snapshot_steps(run) == [20, 50, 80]
-    assert Policy(snapshots=99).snapshot_steps(run) == [10, 20, 30, 40, 50, 60, 70, 80, 90]
-    assert Policy(snapshots=0).snapshot_steps(run) == []
+    assert KeepPolicy(snapshots=3).snapshot_steps(run) == [20, 50, 80]
+    assert KeepPolicy(snapshots=99).snapshot_steps(run) == [10, 20, 30, 40, 50, 60, 70, 80, 90]
+    assert KeepPolicy(snapshots=0).snapshot_steps(run) == []
 
 
 def test_a_cell_is_what_the_tables_call_a_cell(tmp_path):
@@ -119,22 +119,21 @@ def test_a_cell_is_what_the_tables_call_a_cell(tmp_path):
         cells = group_cells(store.rows())
     mine = {}
     for run in sweep.runs:
-        mine.setdefault(keep.cell_id(run), set()).add(run.run_id)
+        mine.setdefault(cell_id(run.model_dump(mode="json")), set()).add(run.run_id)
     assert sorted(map(sorted, mine.values())) == sorted(
         sorted(row.run_id for row in cell.rows) for cell in cells
     )
     assert len(mine) == 4
 
 
-# -- the best of a cell
-# -----------------------------------------------------------------------------------------------------
+# ---- the best of a cell ----
 
 
 def end_with(keeper: Keeper, population, run, score: float, loss: float) -> None:
     """One run of a population ends as told, and its end is stored."""
     found = Evaluation(8, loss, loss, score, score)
-    keeper.look(population, Looked(8, {run.run_id: found}, (End(run, "done"),)))
-    keeper.settle([run.run_id])
+    keeper.write_evaluated(population, Evaluated(8, {run.run_id: found}, (End(run, "done"),)))
+    keeper.remove_beaten([run.run_id])
 
 
 OUTCOMES = [(0.5, 1.0), (0.9, 0.3), (0.9, 0.2), (0.9, 0.2)]  # the last two tie: the lower id wins
@@ -145,7 +144,7 @@ def test_the_best_of_a_cell_stays_in_whatever_order_runs_end(
     tmp_path, make_run, make_population, order
 ):
     runs = sorted((make_run(seed=seed) for seed in range(4)), key=lambda run: run.run_id)
-    population, keeper = make_population(runs), Keeper(tmp_path, Policy())
+    population, keeper = make_population(runs), Keeper(tmp_path, KeepPolicy())
     for place in order:
         end_with(keeper, population, runs[place], *OUTCOMES[place])
     assert kept_runs(tmp_path) == {runs[2].run_id}
@@ -158,7 +157,7 @@ def test_the_best_of_a_cell_stays_in_whatever_order_runs_end(
 
 def test_what_was_asked_for_stays_beside_the_best(tmp_path, make_run, make_population):
     runs = [make_run(seed=seed) for seed in range(3)]
-    population, keeper = make_population(runs), Keeper(tmp_path, Policy.parse("best,seed:0"))
+    population, keeper = make_population(runs), Keeper(tmp_path, KeepPolicy.parse("best,seed:0"))
     for run, score in zip(runs, (0.1, 0.2, 0.3), strict=True):
         end_with(keeper, population, run, score, 1.0)
     assert kept_runs(tmp_path) == {runs[0].run_id, runs[2].run_id}
@@ -174,24 +173,25 @@ def test_of_runs_that_end_together_only_the_best_is_written(
         run.run_id: Evaluation(6, 1.0, 1.0, score, score)
         for run, score in zip(runs, (0.1, 0.3, 0.2), strict=True)
     }
-    Keeper(tmp_path, Policy()).look(
-        make_population(runs), Looked(6, found, tuple(End(run, "done") for run in runs))
+    Keeper(tmp_path, KeepPolicy()).write_evaluated(
+        make_population(runs), Evaluated(6, found, tuple(End(run, "done") for run in runs))
     )
     assert written == [runs[1].run_id]
 
 
 def test_a_diverged_run_is_not_kept_and_its_snapshots_go(tmp_path, make_run, make_population):
     run = make_run()
-    population, keeper = make_population([run]), Keeper(tmp_path, Policy.parse("all", 9))
-    keeper.look(population, Looked(2, {run.run_id: Evaluation(2, 1.0, 1.0, 0.1, 0.1)}, ()))
+    population, keeper = make_population([run]), Keeper(tmp_path, KeepPolicy.parse("all", 9))
+    keeper.write_evaluated(
+        population, Evaluated(2, {run.run_id: Evaluation(2, 1.0, 1.0, 0.1, 0.1)}, ())
+    )
     assert set(files(tmp_path)) == {f"{run.run_id}/2.safetensors"}
-    keeper.look(population, Looked(4, {}, (End(run, "diverged", 3),)))
-    keeper.settle([run.run_id])
+    keeper.write_evaluated(population, Evaluated(4, {}, (End(run, "diverged", 3),)))
+    keeper.remove_beaten([run.run_id])
     assert files(tmp_path) == {}
 
 
-# -- in a sweep
-# -------------------------------------------------------------------------------------------------------------
+# ---- in a sweep ----
 
 
 def train(folder: Path, **options) -> list[str]:
@@ -250,14 +250,16 @@ def test_what_a_killed_process_left_is_tidied(tmp_path):
     for run_id in (second, third):  # as if they had been kept as the best and beaten
         about, weights = keep.read(models / f"{run_id}.safetensors")
         keep.write(
-            models / f"{run_id}.safetensors", weights, Kept(**{**vars(about), "why": "best"})
+            models / f"{run_id}.safetensors",
+            weights,
+            WeightsHeader(**{**vars(about), "why": "best"}),
         )
     (
         models / f"{last}.safetensors"
     ).unlink()  # killed between its own file's removal and its snapshots'
     (models / "unknown").mkdir()
     with Store.open(tmp_path) as store:
-        Keeper(tmp_path, Policy()).tidy(store)
+        Keeper(tmp_path, KeepPolicy()).tidy(store)
     assert set(files(tmp_path)) == {name for name in found if name.startswith(best)}
     assert (models / "unknown").exists(), "what is not ours stays"
 
@@ -267,19 +269,18 @@ def test_a_run_that_goes_on_keeps_its_snapshots(tmp_path, make_run):
     models = tmp_path / keep.FOLDER
     with Store.create(tmp_path) as store:
         store.plan([PlannedRun(run.run_id, run.canonical_json(), "accuracy", 0.25)], "s", "")
-        about = Kept(run.run_id, keep.cell_id(run), 2, 0.5, 1.0, "best")
+        about = WeightsHeader(run.run_id, cell_id(run.model_dump(mode="json")), 2, 0.5, 1.0, "best")
         keep.write(models / run.run_id / "2.safetensors", {"x": torch.ones(1)}, about)
         keep.write(
             models / f"{run.run_id}.safetensors", {"x": torch.ones(1)}, about
         )  # written, but its end was not stored
-        keeper = Keeper(tmp_path, Policy())
+        keeper = Keeper(tmp_path, KeepPolicy())
         keeper.tidy(store)
         assert len(files(tmp_path)) == 2
         assert keeper._best == {}, "a run that is not done beats nobody"
 
 
-# -- files
-# ------------------------------------------------------------------------------------------------------------------
+# ---- files ----
 
 
 def test_every_flipped_bit_is_found(tmp_path):
@@ -287,11 +288,11 @@ def test_every_flipped_bit_is_found(tmp_path):
     keep.write(
         path,
         {"a": torch.arange(3.0), "b": torch.tensor([True])},
-        Kept("id", "cell", 1, 0.5, 0.25, "asked"),
+        WeightsHeader("id", "cell", 1, 0.5, 0.25, "asked"),
     )
     sound = path.read_bytes()
     about, weights = keep.read(path)
-    assert about == Kept("id", "cell", 1, 0.5, 0.25, "asked")
+    assert about == WeightsHeader("id", "cell", 1, 0.5, 0.25, "asked")
     assert torch.equal(weights["a"], torch.arange(3.0))
     length = 8 + int.from_bytes(sound[:8], "little")
     for place in range(length, len(sound)):
@@ -302,12 +303,12 @@ def test_every_flipped_bit_is_found(tmp_path):
         path.write_bytes(broken)
         with pytest.raises(StoreError, match="damaged or foreign"):
             keep.read(path)
-        assert keep.catalogue(tmp_path) == []
+        assert keep.list_kept(tmp_path) == []
 
 
 def test_kept_files_are_in_the_order_of_steps(tmp_path):
     models = tmp_path / keep.FOLDER
-    about = Kept("id", "cell", 1, 0.5, 0.25, "asked")
+    about = WeightsHeader("id", "cell", 1, 0.5, 0.25, "asked")
     assert keep.kept_files(tmp_path, "id") == []
     for name in ("id/100", "id/20", "id/3"):
         keep.write(models / f"{name}.safetensors", {}, about)

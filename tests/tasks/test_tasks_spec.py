@@ -1,15 +1,15 @@
 """Task specifications: what they say about themselves, and every refusal word by word."""
 
+import json
 import subprocess
 import sys
 
 import pytest
-from pydantic import TypeAdapter
 
 from recollect.errors import SpecError
+from recollect.spec.base import by_name
 from recollect.tasks.options import (
     TASKS,
-    AnyTask,
     CopyingSpec,
     MqarSpec,
     NgramLookupSpec,
@@ -31,7 +31,7 @@ def test_every_field_explains_itself_and_is_bounded(cls):
 @pytest.mark.parametrize("cls", TASKS.values(), ids=list(TASKS))
 def test_a_task_survives_the_round_trip_through_json(cls):
     spec = cls()
-    assert TypeAdapter(AnyTask).validate_json(spec.model_dump_json()) == spec
+    assert by_name(TASKS, "task")(json.loads(spec.model_dump_json())) == spec
     assert cls.parse(spec.model_dump()) == spec
 
 
@@ -86,10 +86,8 @@ REFUSALS = [
     (
         MqarSpec,
         {"vocabulary": 9},
-        "task: vocabulary = 9: must be at least 2 * pairs + 2 = 10 "
-        "(filler, the "
-        "tokens of a row, one to spare); "
-        "use at most 3 pairs",
+        "task: vocabulary = 9: must be at least 2 * pairs + 2 = 10 (filler, the tokens of a row, "
+        "one to spare); use at most 3 pairs",
     ),
     (
         MqarSpec,
@@ -99,9 +97,8 @@ REFUSALS = [
     (
         MqarSpec,
         {"vocabulary": 16, "pairs": 8, "vocabulary_split": "halves"},
-        "task: pairs = 8: half of vocabulary = 16 holds only 7 "
-        "keys; use a "
-        "vocabulary of at least 18",
+        "task: pairs = 8: half of vocabulary = 16 holds only 7 keys; use a vocabulary of at least "
+        "18",
     ),
     (
         MqarSpec,
@@ -124,9 +121,8 @@ REFUSALS = [
     (
         MqarSpec,
         {"train_rows": 10_000_000, "length": 65_536},
-        "task: 10000000 rows of length 65536 are 655360000000 tokens: "
-        "must be "
-        "at most 2000000000; use fewer rows",
+        "task: 10000000 rows of length 65536 are 655360000000 tokens: must be at most 2000000000; "
+        "use fewer rows",
     ),
     (
         RecallSpec,
@@ -164,8 +160,8 @@ REFUSALS = [
     (
         CopyingSpec,
         {"context": 65_536, "max_length": 16_384},
-        "task: context = 65536: may begin 5042 examples of up to 16384 letters, "
-        "more than 4000000 letters a row; raise min_length or lower context",
+        "task: context = 65536: may begin 5042 examples of up to 16384 letters, more than 4000000 "
+        "letters a row; raise min_length or lower context",
     ),
     (
         NgramLookupSpec,
@@ -210,8 +206,7 @@ def test_the_edge_itself_is_allowed(cls, raw):
 
 def test_specifications_load_no_torch():
     code = (
-        "import sys, recollect.tasks.options, "
-        "recollect.tasks.options.placement; "
-        "sys.exit('torch' in sys.modules)"
+        "import sys, recollect.tasks.options, recollect.tasks.options.placement; sys.exit('torch' "
+        "in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -191,7 +191,7 @@ def test_train_and_test_share_no_string_under_any_seed(spec):
 
 
 def test_copying_short_strings_fills_both_worlds():
-    """Every string of the small world is in exactly one of the two: nothing is lost between them."""
+    """Every string is in exactly one of the two worlds."""
     spec = CopyingSpec(alphabet=3, min_length=3, max_length=3, context=9, eval_lengths=(3,))
     train = {tuple(row[1:4]) for row in draw(spec, count=2000).tokens_BL.tolist()}
     test = {tuple(row[1:4]) for row in draw(spec, "length 3", 2000).tokens_BL.tolist()}

@@ -92,7 +92,7 @@ def test_every_mixer_trains_in_every_precision(mixer, precision):
 def test_a_recording_is_the_steps_it_records():
     runs = seeds(run_of("attention"), 3)
     recorded, plain = population_of(runs), population_of(runs)
-    plain._recording = None
+    plain._recorded = None
     for step in range(12):
         for population in (recorded, plain):
             population.train_step(population.task.batch("train", step))
@@ -109,7 +109,7 @@ def test_a_state_goes_on_and_a_compaction_records_anew():
         whole.train_step(whole.task.batch("train", step))
         thinned.train_step(thinned.task.batch("train", step))
         if step == 5:
-            thinned.keep([runs[3].run_id, runs[1].run_id])
+            thinned.compact([runs[3].run_id, runs[1].run_id])
     mine, theirs = (
         population.state().select([runs[1].run_id]).tensors for population in (thinned, whole)
     )
@@ -140,15 +140,18 @@ REHEARSED = """
 import sys, torch, triton
 from recollect.tasks.build import build_task
 from recollect.training.population import Population
-from recollect.running.rehearsal import rehearse
+from recollect.running.planning.precompile import precompile
 from recollect.spec.run import RunSpec
 compiled = []
-triton.knobs.compilation.listener = lambda **about: compiled.append((about["src"].name, about["cache_hit"]))
+def listen(**about):
+    compiled.append((about["src"].name, about["cache_hit"]))
+triton.knobs.compilation.listener = listen
 run, device = RunSpec.from_json(sys.argv[1]), torch.device("cuda")
 task = build_task(run.task, 0, run.train.batch, device)
-rehearse(run, task, device)
+precompile(run, task, device)
 before = len(compiled)
-population = Population([run.model_copy(update={"seed": seed}) for seed in range(int(sys.argv[2]))], task, device)
+runs = [run.model_copy(update={"seed": seed}) for seed in range(int(sys.argv[2]))]
+population = Population(runs, task, device)
 for step in range(4):
     population.train_step(task.batch("train", step))
 population.evaluate()
@@ -159,21 +162,22 @@ print(before, compiled[before:])
 
 @pytest.mark.parametrize("members", [1, 16])
 @pytest.mark.parametrize("mixer", ["attention", "mamba", "hyena", "delta_net", "lstm"])
-def test_after_a_rehearsal_nothing_is_left_to_compile(mixer, members, tmp_path):
-    told = subprocess.run(
-        [sys.executable, "-c", REHEARSED, run_of(mixer, precision="bf16").canonical_json(), str(members)],
+def test_after_precompiling_nothing_is_left_to_compile(mixer, members, tmp_path):
+    spec = run_of(mixer, precision="bf16").canonical_json()
+    ended = subprocess.run(
+        [sys.executable, "-c", REHEARSED, spec, str(members)],
         env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True,
     )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    before, after = told.stdout.split(maxsplit=1)
+    assert ended.returncode == 0, ended.stderr
+    before, after = ended.stdout.split(maxsplit=1)
     assert int(before) > 5
     assert after.strip() == "[]"
 
 
 @pytest.mark.parametrize("mixer", ["attention", "mamba", "hyena"])
 def test_sixteen_members_have_the_curves_of_their_solo_runs(mixer):
-    """To the tolerance that docs/decisions/bit-identity-on-a-gpu.md documents: the order of sums differs, and training
-    amplifies it.
+    """To the tolerance that docs/decisions/bit-identity-on-a-gpu.md documents: the order of sums
+    differs, and training amplifies it.
     """
     run = run_of(mixer, steps=200, lr=3e-3)
     company = seeds(run, 16)

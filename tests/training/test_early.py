@@ -6,7 +6,7 @@ import pytest
 
 from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
-from recollect.training.early import LOOKS, EarlyDecisions, is_hopeless, rates_behind
+from recollect.training.early import EVALUATIONS, EarlyDecisions, is_hopeless, rates_behind
 
 FLAT, POOR = [1.4] * 20, [0.25] * 20
 
@@ -51,7 +51,7 @@ def test_a_loss_that_stands_still_ends_with_the_rate(make_run, share, step):
     assert stop(run, FLAT, POOR) == step
     behind = rates_behind(run)
     assert 1 - behind[step] <= share
-    assert step == 10 * (LOOKS + 1) or 1 - behind[step - 10] > share
+    assert step == 10 * (EVALUATIONS + 1) or 1 - behind[step - 10] > share
 
 
 def test_who_did_not_ask_goes_on(make_run):
@@ -89,7 +89,8 @@ def test_what_is_not_a_number_decides_nothing(run):
 
 def test_copying_is_judged_by_whole_rows(make_run):
     run = make_run({"train.steps": 200, "train.evaluations": 20, "train.stop_hopeless": 0.3,
-                    "task": {"name": "copying", "train_rows": 64, "test_rows": 8}, "train.batch": 8})  # fmt: skip
+                    "task": {"name": "copying", "train_rows": 64, "test_rows": 8},
+                    "train.batch": 8})  # fmt: skip
     points = [Evaluation(step, 1.0, 1.0, 0.1, 0.95) for step in run.train.evaluation_steps()]
     assert not is_hopeless(
         run, points[:12], rates_behind(run)

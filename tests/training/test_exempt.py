@@ -16,7 +16,9 @@ from recollect.model.layers import Kind, Layer, Linear, normal, parameter_kinds
 from recollect.model.model import Model
 from recollect.spec.run import RunSpec
 from recollect.spec.train import Exempt, TrainSpec
-from recollect.training.population import EXEMPT, KINDS, Population, rates
+from recollect.training.optimiser import EXEMPT, KINDS
+from recollect.training.population import Population
+from recollect.training.schedule import rates
 
 STEPS = 12
 # Every kind is in it: weights, biases, norms, and Mamba's decay rates, step sizes and skips.
@@ -97,7 +99,8 @@ def test_members_of_one_population_may_differ_in_it(make_run):
 def test_an_unknown_choice_is_refused(make_run):
     with pytest.raises(
         SpecError,
-        match=r"train\.exempt = 'norms': must be one of 'none', 'dynamics' or 'dynamics\+norms\+biases'",
+        match=r"train\.exempt = 'norms': must be one of 'none', 'dynamics' or "
+        r"'dynamics\+norms\+biases'",
     ):
         make_run({"train.exempt": "norms"})
 
@@ -118,11 +121,8 @@ def test_updates_are_those_of_torchs_parameter_groups(runs, make_population):
             parameter.grad = torch.randn(parameter.shape, generator=generator)
             for p, copy in enumerate(copies):
                 copy[name].grad = parameter.grad[p].clone()
-        population._now.set(
-            population._rates_SP[population.step], population.step, population.members[0].train
-        )
-        population._adamw()
-        population.step += 1
+        population._optimiser.prepare(step)
+        population._optimiser.update()
         for run, copy, optimiser in zip(runs, copies, optimisers, strict=True):
             if run.train.clip:
                 nn.utils.clip_grad_norm_(copy.values(), run.train.clip)
@@ -140,14 +140,11 @@ def test_without_a_gradient_only_decay_moves_a_weight(runs, make_population):
     """By kind and member: exactly the product of 1 - rate * decay, or nothing."""
     population: Population = make_population(runs)
     before = {name: value.detach().clone() for name, value in population.model.named_parameters()}
-    for _ in range(STEPS):
+    for step in range(STEPS):
         for parameter in population.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
-        population._now.set(
-            population._rates_SP[population.step], population.step, population.members[0].train
-        )
-        population._adamw()
-        population.step += 1
+        population._optimiser.prepare(step)
+        population._optimiser.update()
     kinds = parameter_kinds(population.model)
     for name, parameter in population.model.named_parameters():
         for p, run in enumerate(runs):
@@ -176,9 +173,9 @@ def test_a_members_choice_does_not_touch_its_neighbours(runs, make_population):
 
 def test_the_choice_survives_thinning_out(runs, make_population):
     population = make_population(runs)
-    population.keep([runs[2].run_id, runs[0].run_id])
-    assert population._weight_decay_P["norm"].tolist() == [0.0, 0.5]
-    assert population._weight_decay_P["weight"].tolist() == [2.0, 0.5]
+    population.compact([runs[2].run_id, runs[0].run_id])
+    assert population._optimiser.weight_decay_P["norm"].tolist() == [0.0, 0.5]
+    assert population._optimiser.weight_decay_P["weight"].tolist() == [2.0, 0.5]
 
 
 class Tied(nn.Module):

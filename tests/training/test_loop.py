@@ -12,7 +12,7 @@ from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
 from recollect.training import loop as loop
 from recollect.training.early import EarlyDecisions
-from recollect.training.loop import End, Looked, Ready, train
+from recollect.training.loop import BeforeStep, End, Evaluated, train
 from recollect.training.population import Population
 
 EXPLODING = {
@@ -54,13 +54,13 @@ class Scripted:
             at if 0 < (at := self.diverges.get(run, 0)) <= self.step else 0 for run in self.members
         ]
 
-    def keep(self, run_ids: Sequence[str]) -> None:
-        self.asked.append(("keep", len(run_ids)))
+    def compact(self, run_ids: Sequence[str]) -> None:
+        self.asked.append(("compact", len(run_ids)))
         self.members = [run for run in self.members if run.run_id in run_ids]
 
 
-def lookings(population: object) -> list[Looked]:
-    return [event for event in train(population, EarlyDecisions()) if isinstance(event, Looked)]
+def evaluations_of(population: object) -> list[Evaluated]:
+    return [event for event in train(population, EarlyDecisions()) if isinstance(event, Evaluated)]
 
 
 # ---- the order of events ----
@@ -71,8 +71,9 @@ def test_every_step_is_announced_and_every_look_follows_its_step(make_run):
     population = Scripted({run: [0.1] * 3})
     events = [(type(event).__name__, event.step) for event in train(population, EarlyDecisions())]
     assert events == [
-        ("Ready", 0), ("Ready", 1), ("Ready", 2), ("Looked", 3), ("Ready", 3), ("Ready", 4), ("Looked", 5), ("Ready", 5),
-        ("Ready", 6), ("Looked", 7),
+        ("BeforeStep", 0), ("BeforeStep", 1), ("BeforeStep", 2), ("Evaluated", 3),
+        ("BeforeStep", 3), ("BeforeStep", 4), ("Evaluated", 5),
+        ("BeforeStep", 5), ("BeforeStep", 6), ("Evaluated", 7),
     ]  # fmt: skip
     assert population.asked == [("train", step) for step in range(7)]
 
@@ -82,7 +83,7 @@ def test_looks_are_at_the_evaluation_steps_and_the_last_one_ends(make_run, make_
         make_run({"train.steps": 10, "train.evaluations": 4}),
         make_run({"train.steps": 10, "train.evaluations": 4, "seed": 1}),
     ]
-    found = lookings(make_population(runs))
+    found = evaluations_of(make_population(runs))
     assert [look.step for look in found] == runs[0].train.evaluation_steps() == [3, 5, 8, 10]
     assert all(set(look.evaluations) == {run.run_id for run in runs} for look in found)
     assert all(
@@ -96,7 +97,7 @@ def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
     population = Scripted({make_run(): [0.1] * 3})
     population.step = 3
     assert [
-        event.step for event in train(population, EarlyDecisions()) if isinstance(event, Ready)
+        event.step for event in train(population, EarlyDecisions()) if isinstance(event, BeforeStep)
     ] == [3, 4, 5]
 
 
@@ -114,7 +115,7 @@ def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
 )
 def test_solved_means_twice_in_a_row(make_run, scores, solved_at):
     run = make_run({"train.steps": 8, "train.evaluations": 4, "train.stop_solved": 0.9})
-    last = lookings(Scripted({run: scores}))[-1]
+    last = evaluations_of(Scripted({run: scores}))[-1]
     assert last.ends == (
         End(
             run, "done", stopped_early="solved" if solved_at is not None and solved_at < 8 else None
@@ -125,7 +126,7 @@ def test_solved_means_twice_in_a_row(make_run, scores, solved_at):
 
 def test_without_a_wish_nothing_stops_early(make_run):
     run = make_run()
-    assert [look.step for look in lookings(Scripted({run: [1.0] * 3}))] == [2, 4, 6]
+    assert [look.step for look in evaluations_of(Scripted({run: [1.0] * 3}))] == [2, 4, 6]
 
 
 def test_a_score_from_before_an_interruption_counts(make_run):
@@ -154,7 +155,7 @@ def test_a_run_without_hope_ends_and_says_so(make_run):
     """
     length = {"train.steps": 40, "train.evaluations": 10}
     runs = [make_run({**length, "train.stop_hopeless": share}) for share in (0.0, 0.1, 0.5)]
-    found = lookings(Scripted({run: [0.1] * 10 for run in runs}))
+    found = evaluations_of(Scripted({run: [0.1] * 10 for run in runs}))
     ends = {end.run: (look.step, end) for look in found for end in look.ends}
     assert ends[runs[0]] == (40, End(runs[0], "done"))
     assert ends[runs[1]] == (28, End(runs[1], "done", stopped_early="hopeless"))
@@ -166,7 +167,7 @@ def test_a_run_without_hope_ends_and_says_so(make_run):
 
 def test_a_diverged_run_ends_at_the_next_look_with_its_step(make_run):
     runs = [make_run(seed=seed) for seed in range(3)]
-    found = lookings(Scripted(dict.fromkeys(runs, [0.1] * 3), diverges={runs[1]: 3}))
+    found = evaluations_of(Scripted(dict.fromkeys(runs, [0.1] * 3), diverges={runs[1]: 3}))
     assert found[1].ends == (End(runs[1], "diverged", diverged_step=3),)
     assert runs[1].run_id not in found[1].evaluations
     assert found[2].ends == (End(runs[0], "done"), End(runs[2], "done"))
@@ -183,12 +184,12 @@ def test_a_run_that_breaks_in_its_very_last_step_has_diverged(make_run, make_pop
     wild, tame = runs(12)
     (first_bad,) = [
         end.diverged_step
-        for end in lookings(make_population([wild, tame]))[-1].ends
+        for end in evaluations_of(make_population([wild, tame]))[-1].ends
         if end.run == wild
     ]
     wild, tame = runs(first_bad - 1)
     population: Population = make_population([wild, tame])
-    (look,) = lookings(population)
+    (look,) = evaluations_of(population)
     assert population.diverged() == [0, 0]  # no training loss told
     assert look.ends == (End(wild, "diverged", diverged_step=first_bad - 1), End(tame, "done"))
     assert wild.run_id not in look.evaluations
@@ -200,10 +201,10 @@ def test_a_run_that_breaks_in_its_very_last_step_has_diverged(make_run, make_pop
 def test_dead_members_are_carried_until_a_quarter_is_dead(make_run):
     runs = [make_run({"seed": seed, "train.steps": 8, "train.evaluations": 4}) for seed in range(5)]
     population = Scripted(dict.fromkeys(runs, [0.1] * 4), diverges={runs[0]: 1, runs[1]: 3})
-    lookings(population)
-    assert [entry for entry in population.asked if entry[0] == "keep"] == [("keep", 3)]
+    evaluations_of(population)
+    assert [entry for entry in population.asked if entry[0] == "compact"] == [("compact", 3)]
     assert (
-        population.asked.index(("keep", 3)) == 4
+        population.asked.index(("compact", 3)) == 4
     )  # after the second look: one of five was not enough
 
 
@@ -216,12 +217,12 @@ def test_compaction_changes_no_number(make_run, make_population, monkeypatch):
     wild = [make_run({**length, **EXPLODING, "seed": seed}) for seed in (3, 4)]
     mixed = [wild[0], tame[0], wild[1], tame[1]]
     thinned, whole = make_population(mixed), make_population(mixed)
-    with_compaction = lookings(thinned)
+    with_compaction = evaluations_of(thinned)
     assert len(thinned.members) == 2
     monkeypatch.setattr(loop, "COMPACT_SHARE", 2.0)
-    assert lookings(whole) == with_compaction
+    assert evaluations_of(whole) == with_compaction
     assert len(whole.members) == 4
-    assert lookings(make_population(tame))[-1].evaluations == with_compaction[-1].evaluations
+    assert evaluations_of(make_population(tame))[-1].evaluations == with_compaction[-1].evaluations
 
 
 # ---- interruption ----
@@ -234,7 +235,7 @@ def test_a_resumed_loop_yields_what_the_whole_one_would_have(make_run, make_popu
     first = make_population(runs)
     before = list(
         itertools.takewhile(
-            lambda event: not (isinstance(event, Ready) and event.step == stop_at),
+            lambda event: not (isinstance(event, BeforeStep) and event.step == stop_at),
             train(first, EarlyDecisions()),
         )
     )

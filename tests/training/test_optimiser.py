@@ -11,7 +11,8 @@ from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.spec.run import RunSpec
 from recollect.tasks.base import IGNORE
-from recollect.training.population import Population, rates
+from recollect.training.population import Population
+from recollect.training.schedule import rates
 
 STEPS = 50
 RECIPES = [
@@ -89,11 +90,8 @@ def test_updates_are_torchs_for_given_gradients(runs, make_population):
             )
             for p, reference in enumerate(references):
                 reference.parameters[i].grad = parameter.grad[p].clone()
-        population._now.set(
-            population._rates_SP[population.step], population.step, population.members[0].train
-        )
-        population._adamw()
-        population.step += 1
+        population._optimiser.prepare(step)
+        population._optimiser.update()
         for reference in references:
             reference.update(step)
     for i, parameter in enumerate(ours):
@@ -107,10 +105,11 @@ def test_fifty_steps_of_training_are_torchs(runs, make_population):
     """
     population: Population = make_population(runs)
     population.model.double()
-    population._start_moments()
-    population._rates_SP = population._rates_SP.double()
-    now = population._now
-    now.rate_P, now.step_P = now.rate_P.double(), now.step_P.double()
+    optimiser = population._optimiser
+    optimiser.start_moments()
+    optimiser.rates_SP = optimiser.rates_SP.double()
+    numbers = optimiser.numbers
+    numbers.rate_P, numbers.step_P = numbers.rate_P.double(), numbers.step_P.double()
     task = population.task
     references = []
     for run in runs:
@@ -145,10 +144,8 @@ def test_a_neighbours_clip_does_not_touch_a_run_without_one(make_run, make_popul
     for population in (beside, apart):
         for parameter in population.model.parameters():
             parameter.grad = torch.full_like(parameter, 1e25)
-        population._now.set(
-            population._rates_SP[population.step], population.step, population.members[0].train
-        )
-        population._adamw()
+        population._optimiser.prepare(0)
+        population._optimiser.update()
     for ours, theirs in zip(beside.model.parameters(), apart.model.parameters(), strict=True):
         assert torch.equal(ours[0], theirs[0])
         assert ours[0].isfinite().all()

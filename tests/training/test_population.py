@@ -14,13 +14,15 @@ from zoo import table
 from recollect.mixers.registry import MIXERS
 from recollect.spec.run import RunSpec
 from recollect.tasks.base import IGNORE, Batch
-from recollect.training.population import Population, PopulationState, _copied
+from recollect.training.population import Population, _copy_batch
+from recollect.training.state import PopulationState
 
 # Shapes that a kernel likes, and shapes that it does not: odd widths, lengths, batches and
 # vocabularies.
 EVEN = {"task.length": 32, "model.width": 32, "train.batch": 32}
 ODD = {
-    "task": {"name": "recall", "vocabulary": 37, "length": 19, "pairs": 3, "train_rows": 90, "test_rows": 35},
+    "task": {"name": "recall", "vocabulary": 37, "length": 19, "pairs": 3,
+             "train_rows": 90, "test_rows": 35},
     "model.width": 17, "model.depth": 1, "train.batch": 21,
 }  # fmt: skip
 EXPLODING = {
@@ -89,7 +91,7 @@ def test_a_run_that_explodes_is_marked_and_not_noticed(make_run, make_population
     first_bad = 0
     for step in range(12):
         batch = beside.task.batch("train", step)
-        losses = beside.model.loss(beside._aligned(batch))
+        losses = beside.model.loss(beside._pad_rows(batch))
         if not first_bad and not losses[1].isfinite():
             first_bad = step + 1
         beside.train_step(batch)
@@ -114,7 +116,7 @@ def test_rows_that_fill_up_a_batch_change_nothing(make_run, make_population, thr
         [make_run({"train.batch": 21}), make_run({"train.batch": 21, "seed": 1})]
     )
     batch = population.task.batch("train", 0)
-    filled = population._aligned(batch)
+    filled = population._pad_rows(batch)
     assert (batch.rows, filled.rows) == (21, 32 * threads)
     assert (filled.labels_BK[21:] == IGNORE).all()
     assert not filled.scored_BK[21:].any()
@@ -147,8 +149,8 @@ def counted(population: Population, split: str, p: int) -> tuple[float, float, f
     return loss / labels, right / scored, exact / rows
 
 
-COPYING = {"name": "copying", "alphabet": 2, "min_length": 1, "max_length": 3, "context": 16, "eval_lengths": [1, 3],
-           "train_rows": 64, "test_rows": 40}  # fmt: skip
+COPYING = {"name": "copying", "alphabet": 2, "min_length": 1, "max_length": 3, "context": 16,
+           "eval_lengths": [1, 3], "train_rows": 64, "test_rows": 40}  # fmt: skip
 
 
 @pytest.mark.parametrize("task", [None, COPYING], ids=["mqar", "copying"])
@@ -171,8 +173,10 @@ def test_evaluation_counts_what_a_person_would_count(make_run, make_population, 
                     found.slices.values(), per_split, strict=True
                 ):
                     assert numbers == {
-                        "test_loss": pytest.approx(loss, rel=1e-5), "accuracy": accuracy, "exact": exact,
-                    }  # fmt: skip
+                        "test_loss": pytest.approx(loss, rel=1e-5),
+                        "accuracy": accuracy,
+                        "exact": exact,
+                    }
             else:
                 assert found.slices == {}
                 loss, accuracy, exact = per_split[0]
@@ -235,7 +239,7 @@ def test_a_state_is_data_with_the_member_first(make_run, make_population):
     }
 
 
-def test_a_lonely_member_has_a_state_of_one(make_run, make_population):
+def test_the_state_of_one_member_has_no_padding(make_run, make_population):
     state = advance(make_population([make_run()]), 1).state()
     assert {tensor.shape[0] for tensor in state.tensors.values()} == {1}
 
@@ -254,14 +258,14 @@ def test_thinning_out_changes_no_number(make_run, make_population, mixer):
     runs = family(make_run, {}, table(mixer, 16), 5)
     whole, thinned = advance(make_population(runs), 6), advance(make_population(runs), 2)
     for survivors in ([runs[3], runs[1], runs[4]], [runs[4]]):
-        thinned.keep([run.run_id for run in survivors])
+        thinned.compact([run.run_id for run in survivors])
         assert thinned.members == survivors
         advance(thinned, 2)
     assert_same_bits(member(whole, runs[4]), member(thinned, runs[4]))
     assert thinned.evaluate() == [whole.evaluate()[4]]
 
 
-def test_a_population_is_gone_when_nobody_holds_it(make_run, make_population):
+def test_a_population_is_freed_with_its_last_reference(make_run, make_population):
     """Without waiting for the garbage collector: after a lack of memory the next, smaller one needs
     what it held.
     """
@@ -275,13 +279,23 @@ def test_a_population_is_gone_when_nobody_holds_it(make_run, make_population):
         gc.enable()
 
 
+def test_the_clock_is_read_and_restarted_and_never_set(make_run, make_population):
+    population = advance(make_population([make_run()]), 3)
+    before = population.state()
+    population.restart_clock()
+    assert population.step == 0
+    assert_same_bits(before.tensors, population.state().tensors)
+    with pytest.raises(AttributeError):
+        population.step = 1
+
+
 def test_rows_are_copied_where_they_stay(make_run, make_population):
     """What a recorded step reads is overwritten by the next rows; a task's own rows never are."""
     task = make_population([make_run()]).task
     first, second = task.batch("train", 0), task.batch("train", 1)
     before = first.tokens_BL.clone()
-    kept = _copied(first, None)
-    assert _copied(second, kept) is kept
+    kept = _copy_batch(first, None)
+    assert _copy_batch(second, kept) is kept
     assert torch.equal(kept.tokens_BL, second.tokens_BL)
     assert torch.equal(kept.labels_BK, second.labels_BK)
     assert torch.equal(first.tokens_BL, before)

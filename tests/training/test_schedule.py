@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import (
 )
 
 from recollect.spec.run import RunSpec
-from recollect.training.population import rates
+from recollect.training.schedule import rates
 
 LR = 0.3
 

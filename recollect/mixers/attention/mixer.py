@@ -1,7 +1,8 @@
 """Causal softmax attention (Vaswani et al. 2017), with the study's short convolutions on queries,
 keys and values.
 
-    [q, k, v] = W x + b           a_ij = softmax_j(q_i . k_j / sqrt(D) + r_ij)          y_i = W_o sum_{j<=i} a_ij v_j + b_o
+    [q, k, v] = W x + b        a_ij = softmax_j(q_i . k_j / sqrt(D) + r_ij)
+    y_i = W_o sum_{j<=i} a_ij v_j + b_o
 
 Glossary: P population, B batch, L length (of queries), T keys seen so far, H heads, D width or the
 channels of one head, a_ij attention weights, r_ij bias of the scores, c the depthwise convolution
@@ -27,17 +28,16 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.attention.options import AttentionSpec
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.model.layers import Dropout, Kind, Linear, ShortConv, normal
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.positions import at_positions
-from recollect.ops.rotary import rotate
+from recollect.model.layers import Dropout, Kind, Linear, ShortConv, normal, weight_and_bias
+from recollect.ops.layout import at_positions, merge_heads, rotate, split_heads
 from recollect.ops.softmax_attention import (
     alibi,
+    attention,
     attention_at,
     attention_weights,
     distances,
-    fused_attention,
-    has_kernel,
+    projected_attention,
+    projected_attention_at,
 )
 
 BRANCHES = "qkv"
@@ -49,9 +49,8 @@ class Attention(Mixer):
     def __init__(self, spec: AttentionSpec, site: Site, window: int | None = None):
         super().__init__()
         self.spec, self.site = spec, site
-        self.reach = min(
-            window or site.length, site.length
-        )  # positions a query sees, its own included
+        # positions a query sees, its own included
+        self.reach = min(window or site.length, site.length)
         population, width = site.population, site.width
         convolved = "" if spec.conv == "none" else spec.conv
         ahead = spec.conv_kernel // 2 if spec.conv_padding == "same" else 0
@@ -87,22 +86,16 @@ class Attention(Mixer):
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         length = x_PBLD.shape[2]
-        if self.qkv is not None and self._from_product(x_PBLD):
-            from recollect.ops.softmax_attention_triton import joint_attention
-
-            assert self.qkv.bias is not None
-            product_PBLC = self.qkv.product(x_PBLD).view(*x_PBLD.shape[:-1], -1)
-            return self._merge(joint_attention(product_PBLC, self.qkv.bias, self.spec.heads))
+        if self._causal_alone(length):
+            return self._merge(projected_attention(x_PBLD, *self._joint(), self.spec.heads))
         q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
         if self.dropout is None and self.relative_PHL is None:
             bias = (
                 None
-                if self._plain(length)
+                if self._sees_all(length)
                 else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
             )
-            return self._merge(
-                fused_attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias)
-            )
+            return self._merge(attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias))
         weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
         return self._merge(
             (weights_PBHLL if self.dropout is None else self.dropout(weights_PBHLL)) @ v_PBHLD
@@ -113,48 +106,37 @@ class Attention(Mixer):
         if self.dropout is not None:  # its mask belongs to the whole matrix of weights
             return super().at(x_PBLD, where_BK)
         length, width, heads = x_PBLD.shape[2], self.site.width, self.spec.heads
-        if (
-            self.qkv is None or self.convs or self.site.positions == "rope"
-        ):  # a query depends on more than its own position
+        if self._causal_alone(length):
+            return self._merge(projected_attention_at(x_PBLD, *self._joint(), heads, where_BK))
+        # Through a convolution or a rotation a query depends on more than the input at its place.
+        if self.qkv is None or self.convs or self.site.positions == "rope":
             q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
             q_PBHKD = split_heads(at_positions(merge_heads(self._turn(q_PBHLD)), where_BK), heads)
             k_PBHLD = self._turn(k_PBHLD)
         else:
             q_PBHKD = split_heads(self.qkv.columns(at_positions(x_PBLD, where_BK), 0, width), heads)
-            if self._from_product(x_PBLD):
-                from recollect.ops.softmax_attention_triton import joint_attention_at
-
-                assert self.qkv.bias is not None
-                product_PBLC = torch.bmm(x_PBLD.flatten(1, 2), self.qkv.weight[:, :, width:]).view(
-                    *x_PBLD.shape[:-1], -1
-                )
-                return self._merge(
-                    joint_attention_at(
-                        q_PBHKD, product_PBLC, self.qkv.bias[:, width:], heads, where_BK
-                    )
-                )
             keys_values = self.qkv.columns(x_PBLD, width, 3 * width)
             k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values.chunk(2, dim=-1))
         bias = None
-        if not self._plain(length):
+        if not self._sees_all(length):
             bias = self._bias(
                 where_BK[:, :, None] - torch.arange(length, device=where_BK.device), x_PBLD
             )
         return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias))
 
-    def _plain(self, length: int) -> bool:
+    def _sees_all(self, length: int) -> bool:
         """Whether a query sees all of its past and nothing is added to its scores."""
         return self.reach >= length and self.site.positions not in ("alibi", "relative")
 
-    def _from_product(self, x_PBLD: Tensor) -> bool:
-        """Whether a kernel can read q, k and v from the product of x as it is."""
+    def _causal_alone(self, length: int) -> bool:
+        """Whether nothing happens between the projection and the values but a causal softmax."""
         touched = self.dropout is not None or bool(self.convs) or self.site.positions == "rope"
-        length = x_PBLD.shape[2]
-        return (
-            not touched
-            and self._plain(length)
-            and has_kernel(x_PBLD, length, self.site.width // self.spec.heads)
-        )
+        return not touched and self._sees_all(length)
+
+    def _joint(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the projection to q, k and v at once."""
+        assert self.qkv is not None
+        return weight_and_bias(self.qkv)
 
     def start(self, batch: int) -> State:
         if not self.causal:

@@ -1,6 +1,6 @@
 """Options of softmax attention."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,8 +16,7 @@ class AttentionSpec(MixerSpec):
     )
     conv: Literal["none", "q", "k", "v", "qk", "qkv"] = Field(
         default="none",
-        description="which of queries, keys and values get a short convolution "
-        "over time, "
+        description="which of queries, keys and values get a short convolution over time, "
         "each its own",
     )
     conv_kernel: int = Field(default=4, ge=2, le=64, description="taps of these convolutions")
@@ -42,6 +41,12 @@ class AttentionSpec(MixerSpec):
     architecture: ClassVar[str] = "Attention"
     summary: ClassVar[str] = "causal softmax attention"
     paper: ClassVar[str] = "Vaswani et al. 2017"
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"conv": "qkv", "conv_place": "after"},
+        {"conv": "v", "conv_padding": "same"},
+        {"conv": "k", "conv_padding": "same", "conv_place": "after", "conv_kernel": 3},
+        {"conv": "k", "conv_kernel": 2},
+    )
 
     def check(self, width: int, depth: int, positions: Positions) -> None:
         super().check(width, depth, positions)
@@ -49,10 +54,9 @@ class AttentionSpec(MixerSpec):
         turned = self.turned(width)
         if positions == "rope" and (turned % 2 or not turned):
             raise ValueError(
-                f"width = {width}: rope turns pairs of channels, but "
-                "rope_share = "
-                f"{self.rope_share} of a head's "
-                f"{width // self.heads} is {turned}; make it an even number"
+                f"width = {width}: rope turns pairs of channels, but rope_share = "
+                f"{self.rope_share} of a head's {width // self.heads} is {turned}; make it an "
+                "even number"
             )
 
     def turned(self, width: int) -> int:

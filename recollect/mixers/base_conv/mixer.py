@@ -22,8 +22,8 @@ from torch import Generator, Tensor
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.base_conv.options import BaseConvSpec
 from recollect.model.layers import Linear, ShortConv, normal
+from recollect.ops.layout import at_positions
 from recollect.ops.long_conv import encoded_lags, last_output, long_conv, operations, toeplitz
-from recollect.ops.positions import at_positions
 
 HIDDEN = 16  # units of the network that makes the long filter
 

@@ -13,8 +13,7 @@ class BaseConvSpec(MixerSpec):
     name: Literal["base_conv"] = "base_conv"
     filter: Literal["alternate", "short", "long"] = Field(
         default="alternate",
-        description='"short": a few taps; "long": a learnt function of '
-        "the lag; "
+        description='"short": a few taps; "long": a learnt function of the lag; '
         '"alternate": by layer, short first',
     )
     kernel: int = Field(default=3, ge=2, le=64, description="taps of the short filter")

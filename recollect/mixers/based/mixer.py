@@ -1,10 +1,13 @@
 """Based's linear attention: the second-order Taylor series of the exponential as the kernel (Arora
 et al. 2024).
 
-    q, k, v = W_q x, W_k x, W_v x        s_ij = q_i . k_j / sqrt(F)        a_ij = 1 + s_ij + s_ij^2 / 2 for j <= i, else 0
+    q, k, v = W_q x, W_k x, W_v x        s_ij = q_i . k_j / sqrt(F)
+    a_ij = 1 + s_ij + s_ij^2 / 2 for j <= i, else 0
     o_i = sum_j a_ij v_j / sum_j a_ij        y = W_o o
-    step by step:   S_t = S_{t-1} + phi(k_t) [v_t, 1]^T        [n_t, d_t] = phi(q_t) S_t        o_t = n_t / d_t
-    phi(x) = [1,  x_a / F^(1/4),  x_a^2 / sqrt(2 F),  x_a x_b / sqrt(F) for a < b],   so that phi(q) . phi(k) = 1 + s + s^2 / 2
+    step by step:   S_t = S_{t-1} + phi(k_t) [v_t, 1]^T
+                    [n_t, d_t] = phi(q_t) S_t        o_t = n_t / d_t
+    phi(x) = [1,  x_a / F^(1/4),  x_a^2 / sqrt(2 F),  x_a x_b / sqrt(F) for a < b]
+    so that phi(q) . phi(k) = 1 + s + s^2 / 2
 
 Glossary: P population, B batch, L length, H heads, F channels of a head's queries and keys (option
 `features`), D channels of a head's values, N = 1 + F + F (F + 1) / 2 entries of phi. S is the
@@ -22,8 +25,7 @@ from torch import Generator, Tensor
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.based.options import BasedSpec
 from recollect.model.layers import Linear, normal
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions, merge_heads, split_heads
 
 
 class Based(Mixer):
@@ -104,9 +106,8 @@ class Based(Mixer):
 
     def operations_per_token(self) -> int:
         width, keys = self.site.width, self.spec.heads * self.spec.features
-        return (
-            2 * width * (width + keys) + self.site.length * (width + keys) // 2
-        )  # over on average half the positions
+        # over on average half the positions
+        return 2 * width * (width + keys) + self.site.length * (width + keys) // 2
 
 
 def taylor_features(x: Tensor) -> Tensor:

@@ -41,10 +41,8 @@ class BasedHybridSpec(MixerSpec):
         must_divide("heads", self.heads, width)
         if depth % 2:
             raise ValueError(
-                f"depth = {depth}: based_hybrid takes turns of a convolution and "
-                "linear "
-                "attention, so depth must be even; "
-                'for one layer use mixer = "based"'
+                f"depth = {depth}: based_hybrid takes turns of a convolution and linear "
+                'attention, so depth must be even; for one layer use mixer = "based"'
             )
 
 

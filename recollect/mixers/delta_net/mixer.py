@@ -1,8 +1,10 @@
 """DeltaNet: linear attention whose writes replace what the key recalled before (Schlag et al. 2021;
 Yang et al. 2024).
 
-    q, k, v = SiLU(conv(W_qkv x))      q, k divided by sqrt(|.|^2 + 1e-6) per head      beta = sigmoid(w_beta x) per head
-    S_t = (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T          o_t = S_t^T q_t / sqrt(D)          out = W_o RMSNorm(o)
+    q, k, v = SiLU(conv(W_qkv x))        q, k divided by sqrt(|.|^2 + 1e-6) per head
+    beta = sigmoid(w_beta x) per head
+    S_t = (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T
+    o_t = S_t^T q_t / sqrt(D)        out = W_o RMSNorm(o)
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's key, E of its value (here
 E = D), C channels of q, k and v together. S is the memory of a head, a D x E matrix; beta is how
@@ -26,9 +28,8 @@ from recollect.mixers.delta_net.options import DeltaNetSpec
 from recollect.mixers.gated_delta_net.options import GatedDeltaNetSpec
 from recollect.model.layers import Linear, RMSNorm, ShortConv, normal
 from recollect.ops.delta_rule import CHUNK, delta_rule, delta_rule_step, unit_delta_rule, unit_heads
-from recollect.ops.dispatch import use_triton
-from recollect.ops.few_columns import few_columns
-from recollect.ops.positions import at_positions
+from recollect.ops.few_columns import project_per_head
+from recollect.ops.layout import at_positions
 
 STD = 0.02
 KEY_EPS = 1e-6
@@ -58,7 +59,7 @@ class DeltaNet(Mixer):
 
     def strengths(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """beta and g per head, (..., D) -> (..., H); no g: nothing decays."""
-        (write,) = per_head(x, self.write)
+        (write,) = project_per_head(x, [(self.write.weight, self.write.bias)])
         return self._beta(write), None
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
@@ -169,18 +170,3 @@ class DeltaNet(Mixer):
         """From o (..., H, E) and x (..., D) to the output (..., D)."""
         y = self.norm(o).flatten(-2)
         return self.out(y if self.gate is None else y * F.silu(self.gate(x)))
-
-
-def per_head(x: Tensor, *layers: Linear) -> list[Tensor]:
-    """What each layer makes of x, a number per head; a GPU computes them together: products of few
-    columns are slow there.
-    """
-    if not use_triton(x):
-        return [layer(x) for layer in layers]
-    weights: list[Tensor] = [layer.weight for layer in layers]
-    heads = [weight.shape[2] for weight in weights]
-    parts = few_columns(x, torch.cat(weights, dim=2)).split(heads, dim=-1)
-    return [
-        part if layer.bias is None else part + layer.bias.view(x.shape[0], *[1] * (x.dim() - 2), -1)
-        for part, layer in zip(parts, layers, strict=True)
-    ]

@@ -41,9 +41,8 @@ class FlaSpec(MixerSpec):
     def _plain_options(self) -> Self:
         if not re.fullmatch(r"fla:[A-Za-z_][A-Za-z0-9_]*", self.name):
             raise ValueError(
-                f"name = {shorten(self.name)}: must be fla: and a class of "
-                "fla.layers; "
-                "for example fla:GatedDeltaNet"
+                f"name = {shorten(self.name)}: must be fla: and a class of fla.layers; for "
+                "example fla:GatedDeltaNet"
             )
         for option, value in self.options().items():
             if not isinstance(value, bool | int | float | str):

@@ -1,7 +1,9 @@
 """Gated DeltaNet: the delta rule with a learnt decay of the whole memory (Yang et al. 2025).
 
     g_t = -exp(a_log) softplus(w_a x_t + b_dt) per head
-    S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T          all else as in DeltaNet (delta_net.py)
+    S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T
+
+and all else as in DeltaNet (recollect/mixers/delta_net).
 
 Glossary: P population, H heads, D channels of a head's key, E = expand_v D of its value; S is the
 memory of a head, g the log of its decay, A = exp(a_log) the rate, softplus(...) the step size, beta
@@ -19,9 +21,10 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import Site
-from recollect.mixers.delta_net.mixer import STD, DeltaNet, per_head
+from recollect.mixers.delta_net.mixer import STD, DeltaNet
 from recollect.mixers.gated_delta_net.options import GatedDeltaNetSpec
 from recollect.model.layers import Kind, Linear, log_uniform_step, normal
+from recollect.ops.few_columns import project_per_head
 
 RATE_MAX = 16
 
@@ -48,7 +51,8 @@ class GatedDeltaNet(DeltaNet):
         return {"a_log_PH": rates_H.log()}
 
     def strengths(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        write, forget = per_head(x, self.write, self.forget)
+        layers = [(layer.weight, layer.bias) for layer in (self.write, self.forget)]
+        write, forget = project_per_head(x, layers)
         rates = self.a_log_PH.exp().view(
             self.site.population, *[1] * (x.dim() - 2), self.spec.heads
         )

@@ -1,16 +1,20 @@
 """Gated linear attention: a learnt decay for each channel of the keys (Yang et al. 2024).
 
     q, k, v, g = W_q x, W_k x, W_v x, W_g x        alpha = sigmoid(W_2 W_1 x + b)^(1/16)
-    S_t = diag(alpha_t) S_{t-1} + k_t v_t^T        o_t = q_t S_t / sqrt(D)        y = W_o (RMSNorm(o) * SiLU(g))
-    as a matrix:   o_i = sum_{j<=i} a_ij v_j,   a_ij = sum_c q_ic k_jc alpha_{j+1,c} ... alpha_{i,c} / sqrt(D)
+    S_t = diag(alpha_t) S_{t-1} + k_t v_t^T        o_t = q_t S_t / sqrt(D)
+    y = W_o (RMSNorm(o) * SiLU(g))
+
+and as a matrix
+
+    o_i = sum_{j<=i} a_ij v_j        a_ij = sum_c q_ic k_jc alpha_{j+1,c} ... alpha_{i,c} / sqrt(D)
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's queries and keys (half
 the width over all heads), E those of its values, R rank of the decay's projection. S is the memory,
 alpha the decay, g the gate; only b is a bias. The sixteenth root slows the forgetting down: b = 0
-keeps 0.958 of the memory per step, a half-life of 16. ops/gla.py computes a_ij without a bound on
-how strong a decay may be. Initialisation: all matrices N(0, 0.02), W_o too, and b = 0, as Zoology
-draws them; norm weights 1, eps 1e-5. Does not differ from fla's layer in its function. The paper's
-own code starts from Xavier-uniform matrices with gain 2^-2.5.
+keeps 0.958 of the memory per step, a half-life of 16. recollect/ops/gla computes a_ij without a
+bound on how strong a decay may be. Initialisation: all matrices N(0, 0.02), W_o too, and b = 0, as
+Zoology draws them; norm weights 1, eps 1e-5. Does not differ from fla's layer in its function. The
+paper's own code starts from Xavier-uniform matrices with gain 2^-2.5.
 """
 
 import torch.nn.functional as F
@@ -20,8 +24,7 @@ from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.gla.options import GLASpec
 from recollect.model.layers import Linear, RMSNorm, normal
 from recollect.ops.gla import decayed_scores
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions, merge_heads, split_heads
 from recollect.ops.silu_gate import silu_gate
 
 ROOT = 16

@@ -22,10 +22,9 @@ class GLASpec(LinearSpec):
         super().check(width, depth, positions)
         if width % (2 * self.heads):
             raise ValueError(
-                f"width = {width}: keys have width / 2 channels, so 2 * "
-                "mixer.heads = "
-                f"{2 * self.heads} must divide it; "
-                f"for example width = {2 * self.heads * max(1, width // (2 * self.heads))}"
+                f"width = {width}: keys have width / 2 channels, so 2 * mixer.heads = "
+                f"{2 * self.heads} must divide it; for example width = "
+                f"{2 * self.heads * max(1, width // (2 * self.heads))}"
             )
 
 

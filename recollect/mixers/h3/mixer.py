@@ -1,9 +1,12 @@
 """H3: a shift state space on the keys, a diagonal one on the products of keys and values (Fu et al.
 2023).
 
-    q, k, v = W x + b        k~ = s * k + D_k k        Y = K * (k~ (x) v) + D (k~ (x) v)        out = W_o (q^T Y) + b_o
-    shift:     s[t] = sum_j B[j] C[j+t] for t < N, else 0                     as a state: x_t[n] = x_{t-1}[n-1] + B[n] k_t
-    diagonal:  K[t] = 2 Re sum_n C_n Bd_n Ad_n^t, A = -exp(a) + i omega       as a state: h_t = Ad h_{t-1} + Bd (k~ (x) v)_t
+    q, k, v = W x + b        k~ = s * k + D_k k
+    Y = K * (k~ (x) v) + D (k~ (x) v)        out = W_o (q^T Y) + b_o
+    shift:     s[t] = sum_j B[j] C[j+t] for t < N, else 0
+               as a state: x_t[n] = x_{t-1}[n-1] + B[n] k_t
+    diagonal:  K[t] = 2 Re sum_n C_n Bd_n Ad_n^t, A = -exp(a) + i omega
+               as a state: h_t = Ad h_{t-1} + Bd (k~ (x) v)_t
                Ad = (1 + dt A / 2) / (1 - dt A / 2), Bd = B dt / (1 - dt A / 2): the bilinear rule
 
 Glossary: P population, B batch, L length, D width, H heads, I and E channels of a head (of keys, of
@@ -27,13 +30,19 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.h3.options import H3Spec
-from recollect.model.layers import Kind, Linear, normal, uniform
-from recollect.ops.channels_first import from_channels, to_channels
-from recollect.ops.dispatch import use_triton
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.long_conv import long_conv, operations, takes_matrix, toeplitz
-from recollect.ops.positions import at_positions
-from recollect.ops.power_sums import Pair, power_sums, times
+from recollect.model.layers import Kind, Linear, normal, uniform, weight_and_bias
+from recollect.ops.h3 import (
+    Diagonal,
+    Shift,
+    diagonal_filter,
+    discretise,
+    h3,
+    shift_filter,
+    shift_keys,
+)
+from recollect.ops.h3.power_sums import Pair
+from recollect.ops.layout import merge_heads, split_heads
+from recollect.ops.long_conv import operations, toeplitz
 
 DT_MIN, DT_MAX = 1e-3, 1e-1
 
@@ -79,102 +88,40 @@ class H3(Mixer):
             "skip_PH": normal(1.0)((heads,), generator),
         }
 
-    def _shift_kernel(self, length: int) -> Tensor:
-        """s as (P, D, L): the correlation of B and C, by the product of a conjugate spectrum with a
-        spectrum.
-        """
-        b, c = (
-            torch.fft.rfft(values_PDN, 2 * self.state)
-            for values_PDN in (self.shift_b_PDN, self.shift_c_PDN)
+    def _shift(self) -> Shift:
+        return Shift(self.shift_b_PDN, self.shift_c_PDN, self.shift_skip_PD)
+
+    def _diagonal(self) -> Diagonal:
+        return Diagonal(
+            self.a_PHM, self.omega_PHM, self.b_PHM2, self.c_PHM2, self.log_dt_PH, self.skip_PH
         )
-        spectrum = torch.complex(*times((b.real, -b.imag), (c.real, c.imag)))
-        kernel_PDN = torch.fft.irfft(spectrum, 2 * self.state)[..., : self.state]
-        return F.pad(kernel_PDN, (0, length - self.state))
+
+    def _shift_kernel(self, length: int) -> Tensor:
+        """s as (P, D, L)."""
+        return shift_filter(self._shift(), length)
 
     def _discrete(self) -> tuple[Pair, Pair]:
         """Ad and Bd, (P, H, M)."""
-        dt_PH1 = self.log_dt_PH.exp()[..., None]
-        real, imag = -self.a_PHM.exp() * dt_PH1 / 2, self.omega_PHM * dt_PH1 / 2
-        size = (1 - real).square() + imag.square()
-        inverse = (1 - real) / size, imag / size  # 1 / (1 - dt A / 2)
-        real_b, imag_b = self.b_PHM2.unbind(-1)
-        return times((1 + real, imag), inverse), times((real_b * dt_PH1, imag_b * dt_PH1), inverse)
+        return discretise(self._diagonal())
 
     def _diagonal_kernel(self, length: int) -> Tensor:
         """K as (P, H, L)."""
-        ad_PHM, bd_PHM = self._discrete()
-        real_c, imag_c = self.c_PHM2.unbind(-1)
-        return power_sums(times((2 * real_c, 2 * imag_c), bd_PHM), ad_PHM, length)
-
-    def _shifted_keys(self, x_PBLD: Tensor) -> Tensor:
-        k_PBLD = self.key(x_PBLD)
-        return torch.addcmul(
-            long_conv(k_PBLD, self._shift_kernel(x_PBLD.shape[2])),
-            k_PBLD,
-            self.shift_skip_PD[:, None, None],
-        )
+        return diagonal_filter(self._diagonal(), length)
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        if self._takes_kernels(x_PBLD):
-            return self._out_of_channels(self._by_kernels(x_PBLD))
-        return self.out(self._plain(x_PBLD))
+        return self._mix(x_PBLD, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """The way out only where it is asked for; a convolution costs the same for few positions as
         for all.
         """
-        if self._takes_kernels(x_PBLD):
-            y_PDBL = self._by_kernels(x_PBLD)
-            return self._out_of_channels(
-                y_PDBL.gather(3, where_BK.expand(*y_PDBL.shape[:2], -1, -1))
-            )
-        return self.out(at_positions(self._plain(x_PBLD), where_BK))
+        return self._mix(x_PBLD, where_BK)
 
-    def _plain(self, x_PBLD: Tensor) -> Tensor:
-        """q^T Y of all heads, (P, B, L, D)."""
-        q_PBILH, k_PBILH, v_PBELH = (
-            y_PBLD.unflatten(-1, (self.heads, -1)).permute(0, 1, 4, 2, 3)
-            for y_PBLD in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
+    def _mix(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
+        query, key, value, out = (
+            weight_and_bias(layer) for layer in (self.query, self.key, self.value, self.out)
         )
-        products_PBIELH = k_PBILH[:, :, :, None] * v_PBELH[:, :, None]
-        rows_PRLH = products_PBIELH.flatten(
-            1, 3
-        )  # every entry of the outer product is a row of its own to the convolution
-        mixed_PRLH = torch.addcmul(
-            long_conv(rows_PRLH, self._diagonal_kernel(x_PBLD.shape[2])),
-            rows_PRLH,
-            self.skip_PH[:, None, None],
-        )
-        y_PBELH = (q_PBILH[:, :, :, None] * mixed_PRLH.view_as(products_PBIELH)).sum(2)
-        return y_PBELH.permute(0, 1, 3, 4, 2).flatten(3)
-
-    def _takes_kernels(self, x_PBLD: Tensor) -> bool:
-        return use_triton(x_PBLD) and takes_matrix(x_PBLD)
-
-    def _by_kernels(self, x_PBLD: Tensor) -> Tensor:
-        """The same with the positions of a channel beside each other, (P, D, B, L): what a
-        convolution reads at once.
-        """
-        from recollect.ops.h3_filters_triton import diagonal_filter, shift_filter
-        from recollect.ops.h3_triton import mix
-
-        length, layers = x_PBLD.shape[2], (self.query, self.key, self.value)
-        parts_PCBL = to_channels(x_PBLD, torch.cat([layer.weight for layer in layers], dim=2))
-        bias_PC = torch.cat([layer.bias for layer in layers if layer.bias is not None], dim=1)
-        shift_PDL = shift_filter(self.shift_b_PDN, self.shift_c_PDN, self.shift_skip_PD, length)
-        diagonal = (
-            self.a_PHM,
-            self.omega_PHM,
-            self.b_PHM2,
-            self.c_PHM2,
-            self.log_dt_PH,
-            self.skip_PH,
-        )
-        return mix(parts_PCBL, bias_PC, shift_PDL, diagonal_filter(*diagonal, length))
-
-    def _out_of_channels(self, y_PDBL: Tensor) -> Tensor:
-        assert self.out.bias is not None
-        return from_channels(y_PDBL, self.out.weight, self.out.bias)
+        return h3(x_PBLD, (query, key, value), self._shift(), self._diagonal(), out, where_BK)
 
     def start(self, batch: int) -> State:
         size, heads, head = (self.site.population, batch), self.heads, self.spec.head
@@ -209,7 +156,11 @@ class H3(Mixer):
         """Per head: (q_i . k~_j) (K[i-j] + D at i = j), acting on the head's values."""
         q_PBHLD, k_PBHLD, v_PBHLD = (
             split_heads(y, self.heads)
-            for y in (self.query(x_PBLD), self._shifted_keys(x_PBLD), self.value(x_PBLD))
+            for y in (
+                self.query(x_PBLD),
+                shift_keys(self.key(x_PBLD), self._shift()),
+                self.value(x_PBLD),
+            )
         )
         matrix_PHLL = toeplitz(self._diagonal_kernel(x_PBLD.shape[2]))
         matrix_PHLL = matrix_PHLL + torch.diag_embed(

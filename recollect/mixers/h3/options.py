@@ -1,6 +1,7 @@
 """Options of H3."""
 
-from typing import ClassVar, Literal
+import math
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,14 +28,17 @@ class H3Spec(MixerSpec):
     summary: ClassVar[str] = "shift and diagonal state spaces between two products"
     paper: ClassVar[str] = "Fu et al. 2023"
 
+    @classmethod
+    def small_options(cls, width: int) -> dict[str, Any]:
+        return {"state": 8, "head": math.gcd(2, width)}
+
     def check(self, width: int, depth: int, positions: Positions) -> None:
         super().check(width, depth, positions)
         must_divide("head", self.head, width)
         if self.state % 2:
             raise ValueError(
-                f"mixer.state = {self.state}: complex numbers come in pairs, so "
-                "it must "
-                "be even; for example 64"
+                f"mixer.state = {self.state}: complex numbers come in pairs, so it must be even; "
+                "for example 64"
             )
 
 

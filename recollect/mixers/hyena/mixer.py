@@ -1,8 +1,8 @@
 """Hyena of order 2: two gates around a long convolution whose filter is a learnt function of the
 lag (Poli et al. 2023).
 
-    [x1, x2, v] = short(W_in x + b_in)        u = v * x1        out = W_out ((k * u + D u) * x2) + b_out
-    k_t = exp(-t |delta|) * W_4 s(W_3 s(W_2 s(W_1 z_t + b_1) + b_2) + b_3)                      s(a) = sin(omega a)
+    [x1, x2, v] = short(W_in x + b_in)    u = v * x1    out = W_out ((k * u + D u) * x2) + b_out
+    k_t = exp(-t |delta|) * W_4 s(W_3 s(W_2 s(W_1 z_t + b_1) + b_2) + b_3)    s(a) = sin(omega a)
 
 Glossary: P population, B batch, L length, D width, K taps of the short depthwise convolution (with
 bias), F hidden units of the filter network, Z numbers that encode a lag. x1 and x2 are the gates, v
@@ -24,29 +24,25 @@ from collections.abc import Mapping
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.hyena.options import HyenaSpec
-from recollect.model.layers import Init, Kind, Linear, ShortConv, fan_in_uniform, normal
-from recollect.ops.channels_first import from_channels, to_channels
-from recollect.ops.dispatch import use_triton
-from recollect.ops.long_conv import (
-    encoded_lags,
-    last_output,
-    long_conv,
-    operations,
-    takes_matrix,
-    toeplitz,
+from recollect.model.layers import (
+    Init,
+    Kind,
+    Linear,
+    ShortConv,
+    fan_in_uniform,
+    normal,
+    weight_and_bias,
 )
-from recollect.ops.positions import at_positions
+from recollect.ops.hyena import FilterNetwork, hyena, implicit_filter
+from recollect.ops.long_conv import encoded_lags, last_output, operations, toeplitz
 
 INNER = 2  # hidden layers of the filter network between its first and its last
-SLOWEST, FASTEST = (
-    math.log(0.01) / 1.5,
-    math.log(0.01) / 0.3,
-)  # the filter's envelope is 1 % after 1.5 or 0.3 lengths
+# the filter's envelope is 1 % after 1.5 or 0.3 lengths
+SLOWEST, FASTEST = math.log(0.01) / 1.5, math.log(0.01) / 0.3
 
 
 class Hyena(Mixer):
@@ -100,83 +96,31 @@ class Hyena(Mixer):
             return self.get_buffer("lags_LZ")[:length].expand(self.site.population, -1, -1)
         return self.lags_PLZ[:, :length]
 
-    def _filter(self, length: int) -> Tensor:
-        """k as (P, D, L)."""
-        hidden_PLF = self.filter_into(self._lags(length))
-        for layer in self.filter_inner:
-            hidden_PLF = layer(torch.sin(self.omega_PF[:, None] * hidden_PLF))
-        filter_PLD = self.filter_out(torch.sin(self.omega_PF[:, None] * hidden_PLF))
-        return (filter_PLD * self.get_buffer("envelope_LD")[:length]).transpose(1, 2)
-
-    def forward(self, x_PBLD: Tensor) -> Tensor:
-        if self._takes_kernels(x_PBLD):
-            return self._out_of_channels(self._by_kernels(x_PBLD))
-        mixed_PBLD, second_PBLD = self._mixed(x_PBLD)
-        return self.out(mixed_PBLD * second_PBLD)
-
-    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The second gate and the way out only where they are asked for; in a kernel the gate is
-        free.
-        """
-        if self._takes_kernels(x_PBLD):
-            y_PDBL = self._by_kernels(x_PBLD)
-            return self._out_of_channels(
-                y_PDBL.gather(3, where_BK.expand(*y_PDBL.shape[:2], -1, -1))
-            )
-        mixed_PBKD, second_PBKD = (at_positions(y_PBLD, where_BK) for y_PBLD in self._mixed(x_PBLD))
-        return self.out(mixed_PBKD * second_PBKD)
-
-    def _mixed(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor]:
-        """The long convolution of v x1, and x2."""
-        first_PBLD, second_PBLD, v_PBLD = self.short(self.into(x_PBLD)).chunk(3, dim=-1)
-        u_PBLD = v_PBLD * first_PBLD
-        return torch.addcmul(
-            long_conv(u_PBLD, self._filter(x_PBLD.shape[2])), u_PBLD, self.skip_PD[:, None, None]
-        ), second_PBLD
-
-    def _takes_kernels(self, x_PBLD: Tensor) -> bool:
-        return use_triton(x_PBLD) and takes_matrix(x_PBLD)
-
-    def _by_kernels(self, x_PBLD: Tensor) -> Tensor:
-        """What goes out, with the positions of a channel beside each other, (P, D, B, L): what a
-        convolution reads at once.
-        """
-        from recollect.ops.hyena_triton import mix
-
-        assert self.into.bias is not None
-        assert self.short.bias is not None
-        filter_PDL = self._filter_with_skip(x_PBLD.shape[2])
-        return mix(
-            to_channels(x_PBLD, self.into.weight),
-            self.into.bias,
-            self.short.weight,
-            self.short.bias,
-            filter_PDL,
-        )
-
-    def _filter_with_skip(self, length: int) -> Tensor:
-        """k with D as part of lag 0, (P, D, L), by a kernel if the filter network is small enough
-        for it.
-        """
-        from recollect.ops.hyena_filter_triton import MOST_HIDDEN, implicit_filter
-
-        if self.spec.filter_width > MOST_HIDDEN:
-            return self._filter(length) + F.pad(self.skip_PD[..., None], (0, length - 1))
+    def _network(self, length: int) -> FilterNetwork:
         linear = [cast(Linear, layer) for layer in (self.filter_into, *self.filter_inner)]
-        layers = [(layer.weight, layer.bias) for layer in linear if layer.bias is not None]
-        envelope_LD = self.get_buffer("envelope_LD")[:length]
-        return implicit_filter(
+        return FilterNetwork(
             self._lags(length),
-            layers,
+            [weight_and_bias(layer) for layer in linear],
             self.filter_out.weight,
             self.omega_PF,
-            self.skip_PD,
-            envelope_LD,
+            self.get_buffer("envelope_LD")[:length],
         )
 
-    def _out_of_channels(self, y_PDBL: Tensor) -> Tensor:
-        assert self.out.bias is not None
-        return from_channels(y_PDBL, self.out.weight, self.out.bias)
+    def _filter(self, length: int) -> Tensor:
+        """k as (P, D, L)."""
+        return implicit_filter(self._network(length))
+
+    def forward(self, x_PBLD: Tensor) -> Tensor:
+        return self._mix(x_PBLD, None)
+
+    def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
+        """The second gate and the way out only where they are asked for."""
+        return self._mix(x_PBLD, where_BK)
+
+    def _mix(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
+        into, short, out = (weight_and_bias(part) for part in (self.into, self.short, self.out))
+        network = self._network(x_PBLD.shape[2])
+        return hyena(x_PBLD, into, short, network, self.skip_PD, out, where_BK)
 
     def start(self, batch: int) -> State:
         """The short convolution's last inputs, and all inputs of the long one so far."""

@@ -27,8 +27,7 @@ from torch import Generator, Tensor
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.linear_attention.options import LinearAttentionSpec
 from recollect.model.layers import Linear, RMSNorm, normal
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions, merge_heads, split_heads
 
 
 class LinearAttention(Mixer):
@@ -128,6 +127,5 @@ class LinearAttention(Mixer):
 
     def operations_per_token(self) -> int:
         width, length = self.site.width, self.site.length
-        return (
-            4 * width**2 + length * width
-        )  # scores and values over on average half the positions each
+        # scores and values over on average half the positions each
+        return 4 * width**2 + length * width

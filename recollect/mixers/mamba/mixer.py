@@ -1,8 +1,10 @@
 """Mamba: a gated block around the selective state space S6 (Gu and Dao 2023). It serves `mamba` and
 `s6`.
 
-    [u0, z] = W_in x               u = SiLU(conv(u0))              [d, B, C] = W_x u         delta = softplus(W_dt d + b_dt)
-    h_t = exp(delta_t A) h_{t-1} + delta_t u_t B_t                 y = h C + D u             out = W_out (y * SiLU(z))
+    [u0, z] = W_in x        u = SiLU(conv(u0))
+    [d, B, C] = W_x u       delta = softplus(W_dt d + b_dt)
+    h_t = exp(delta_t A) h_{t-1} + delta_t u_t B_t
+    y = h C + D u           out = W_out (y * SiLU(z))
 
 Glossary: P population, B batch, L length, D width, E inner channels (expand * width), N state, K
 taps of the convolution, R rank of delta (width / 16, rounded up). delta is the step size, A =
@@ -35,10 +37,9 @@ from recollect.model.layers import (
     normal,
     uniform,
 )
-from recollect.ops.dispatch import use_numba, use_triton
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions
 from recollect.ops.segment_sums import segment_sums
-from recollect.ops.selective_scan import selective_scan
+from recollect.ops.selective_scan import selection, selective_scan
 from recollect.ops.silu_gate import silu_gate
 
 
@@ -80,7 +81,7 @@ class Mamba(Mixer):
         return self._leave(self._scanned(self._convolved(u_PBLE)), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The scan needs every position up to the last of these; the gate and the way out do not."""
+        """The scan needs every position up to the last of these; gate and output do not."""
         inner = self.inner
         y_PBLE = self._scanned(self._convolved(self.into.columns(x_PBLD, 0, inner)), where_BK)
         gate_PBKE = (
@@ -146,24 +147,10 @@ class Mamba(Mixer):
         return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
 
     def _scanned(self, u_PBLE: Tensor, where_BK: Tensor | None = None) -> Tensor:
-        """y before the gate; if it is read at some positions only, perhaps not behind the last of
-        them.
-        """
-        if use_triton(u_PBLE):
-            from recollect.ops.selected_scan_triton import selected_scan
-
-            assert self.delta.bias is not None
-            weights = (self.select.weight, self.delta.weight, self.delta.bias)
-            steps_B = None if where_BK is None else where_BK.amax(1).int() + 1
-            return selected_scan(u_PBLE, *weights, self.a_log_PEN, self.skip_PE, steps_B)
-        raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
-        a_PEN = -self.a_log_PEN.exp()
-        if use_numba(u_PBLE):
-            from recollect.ops import scan_cpu
-
-            return scan_cpu.scan(u_PBLE, raw_PBLE, a_PEN, b_PBLN, c_PBLN, self.skip_PE)
-        y_PBLE = selective_scan(u_PBLE, F.softplus(raw_PBLE), a_PEN, b_PBLN, c_PBLN)
-        return torch.addcmul(y_PBLE, u_PBLE, self.skip_PE[:, None, None])
+        """y before the gate, defined where it is read."""
+        return selective_scan(
+            u_PBLE, *self._selecting(), self.a_log_PEN, self.skip_PE, where_BK=where_BK
+        )
 
     def _enter(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         u, *gate = self.into(x).split(self.inner, dim=-1)
@@ -173,8 +160,12 @@ class Mamba(Mixer):
         """Each channel's step size before softplus, what to write with and what to read with; of a
         sequence or one position.
         """
-        low, b, c = self.select(u).split((self.rank, self.spec.state, self.spec.state), dim=-1)
-        return self.delta(low), b, c
+        return selection(u, *self._selecting())
+
+    def _selecting(self) -> tuple[Tensor, Tensor, Tensor]:
+        """W_x, W_dt and b_dt."""
+        assert self.delta.bias is not None
+        return self.select.weight, self.delta.weight, self.delta.bias
 
     def _leave(self, y: Tensor, gate: Tensor | None) -> Tensor:
         out: Tensor = self.out(y if gate is None else silu_gate(y, gate))

@@ -1,6 +1,6 @@
 """Options of Mamba and of S6, its core in a transformer's block."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ class SelectiveSpec(MixerSpec):
     block: ClassVar[Block] = "mixer"
     norm: ClassVar[Norm] = "rms"
     family: ClassVar[Family] = "state space"
-    core: ClassVar[Core] = "scan"
+    core: ClassVar[Core] = "selective scan"
 
 
 class MambaSpec(SelectiveSpec):
@@ -39,6 +39,7 @@ class MambaSpec(SelectiveSpec):
     architecture: ClassVar[str] = "Mamba"
     summary: ClassVar[str] = "selective state space with gate and short convolution"
     paper: ClassVar[str] = "Gu and Dao 2023"
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = ({"gate": False, "kernel": 0},)
 
 
 class S6Spec(SelectiveSpec):

@@ -1,8 +1,10 @@
 """Mamba2: a state space with one decay per head, so that its scan is a masked matrix product (Dao
 and Gu 2024).
 
-    [z, x0 B0 C0, d] = W_in x      [v, B, C] = SiLU(conv([x0, B0, C0]))      delta = softplus(d + b_dt)      a = exp(delta A)
-    S_t = a_t S_{t-1} + delta_t B_t v_t^T      y_t = S_t^T C_t + D v_t       out = W_out (RMSNorm(y * SiLU(z)) * w)
+    [z, x0 B0 C0, d] = W_in x        [v, B, C] = SiLU(conv([x0, B0, C0]))
+    delta = softplus(d + b_dt)       a = exp(delta A)
+    S_t = a_t S_{t-1} + delta_t B_t v_t^T        y_t = S_t^T C_t + D v_t
+    out = W_out (RMSNorm(y * SiLU(z)) * w)
 
 All positions at once: y_i = sum_{j<=i} (C_i . B_j) exp(sum of delta A over j+1..i) delta_j v_j + D
 v_i.
@@ -38,13 +40,13 @@ from recollect.model.layers import (
     log_uniform_step,
     normal,
 )
-from recollect.ops.dispatch import use_triton
-from recollect.ops.gated_scores import gated_scores
-from recollect.ops.positions import at_positions
-from recollect.ops.segment_sums import segment_sums
+from recollect.ops.layout import at_positions
+from recollect.ops.linear_parts import linear_parts
 from recollect.ops.silu_gate import silu_gate
+from recollect.ops.state_space_dual import decayed_matches, state_space_dual
 
 RATE_MIN, RATE_MAX = 1.0, 16.0
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # v, B, C, delta, delta A
 
 
 class Mamba2(Mixer):
@@ -88,43 +90,25 @@ class Mamba2(Mixer):
         }
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        if use_triton(x_PBLD):
-            y_PBHLV = self._read(x_PBLD, None)
-            return self._leave(y_PBHLV.transpose(2, 3).flatten(3), self._gate(x_PBLD))
-        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._projected(x_PBLD)
-        y_PBHLV = self._weights(b_PBLN, c_PBLN, delta_PBHL) @ (v_PBHLV * delta_PBHL[..., None])
-        y_PBHLV = torch.addcmul(y_PBHLV, v_PBHLV, self.skip_PH[:, None, :, None, None])
+        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL, g_PBHL = self._projected(x_PBLD)
+        y_PBHLV = state_space_dual(c_PBLN, b_PBLN, v_PBHLV, delta_PBHL, g_PBHL, self.skip_PH)
         return self._leave(y_PBHLV.transpose(2, 3).flatten(3), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
-        y_PBHKV = self._read(x_PBLD, where_BK)
-        return self._leave(
-            y_PBHKV.transpose(2, 3).flatten(3), self._gate(at_positions(x_PBLD, where_BK))
+        first = self.inner * self.spec.gate
+        mixed_PBLF = self.into.columns(x_PBLD, first, first + self.mixed)
+        low_PBLH = self.into.columns(x_PBLD, first + self.mixed, first + self.mixed + self.heads)
+        v_PBHLV, b_PBLN, c_PBLN, delta_PBHL, g_PBHL = self._inputs(mixed_PBLF, low_PBLH)
+        y_PBHKV = state_space_dual(
+            c_PBLN, b_PBLN, v_PBHLV, delta_PBHL, g_PBHL, self.skip_PH, where_BK
         )
-
-    def _gate(self, x: Tensor) -> Tensor | None:
-        return self.into.columns(x, 0, self.inner) if self.spec.gate else None
-
-    def _read(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
-        """y before the gate, y_PBHKV at K positions or everywhere; z, v with B and C, and delta are
-        products of their own.
-        """
-        start = self.inner * self.spec.gate
-        mixed_PBLF = self.into.columns(x_PBLD, start, start + self.mixed)
-        low_PBLH = self.into.columns(x_PBLD, start + self.mixed, start + self.mixed + self.heads)
-        v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._inputs(mixed_PBLF, low_PBLH)
-        running_PBHL = (delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]).double().cumsum(-1)
-        # delta_j is part of what column j is weighed with; where it underflows nothing was written.
-        column_PBHL = delta_PBHL.clamp(min=1e-30).double().log() - running_PBHL
-        row_PBHK = running_PBHL
-        if where_BK is not None:
-            index = where_BK[None, :, None].expand(*running_PBHL.shape[:3], -1)
-            row_PBHK, c_PBLN = running_PBHL.gather(3, index), at_positions(c_PBLN, where_BK)
-        c_PB1KN, b_PB1LN = c_PBLN[:, :, None], b_PBLN[:, :, None]
-        return gated_scores(
-            c_PB1KN, b_PB1LN, v_PBHLV, row_PBHK, column_PBHL, self.skip_PH, where_BK
-        )[0]
+        gate_PBKE = (
+            self.into.columns(at_positions(x_PBLD, where_BK), 0, self.inner)
+            if self.spec.gate
+            else None
+        )
+        return self._leave(y_PBHKV.transpose(2, 3).flatten(3), gate_PBKE)
 
     def start(self, batch: int) -> State:
         shape = (self.site.population, batch, self.heads, self.spec.state, self.spec.head)
@@ -147,9 +131,9 @@ class Mamba2(Mixer):
         return self._leave(y_PBHV.flatten(2), gate_PBE), after | {"s_PBHNV": s_PBHNV}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """One matrix per head, on v after convolution and SiLU; the direct path is on its diagonal."""
-        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL = self._projected(x_PBLD)
-        weights_PBHLL = self._weights(b_PBLN, c_PBLN, delta_PBHL) * delta_PBHL[..., None, :]
+        """One matrix per head, on v after convolution and SiLU, the direct path on its diagonal."""
+        gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL, g_PBHL = self._projected(x_PBLD)
+        weights_PBHLL = decayed_matches(c_PBLN, b_PBLN, g_PBHL) * delta_PBHL[..., None, :]
         weights_PBHLL = weights_PBHLL + torch.diag_embed(
             self.skip_PH[:, None, :, None].expand_as(delta_PBHL)
         )
@@ -159,31 +143,27 @@ class Mamba2(Mixer):
 
         return EffectiveAttention(weights_PBHLL, v_PBHLV, finish)
 
-    def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor, Tensor]:
+    def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, *Inputs]:
+        """The gate and the inputs."""
         gate_PBLE, mixed_PBLF, low_PBLH = self._enter(x_PBLD)
         return gate_PBLE, *self._inputs(mixed_PBLF, low_PBLH)
 
-    def _inputs(
-        self, mixed_PBLF: Tensor, low_PBLH: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """v, B, C and delta of all positions."""
+    def _inputs(self, mixed_PBLF: Tensor, low_PBLH: Tensor) -> Inputs:
+        """Of all positions."""
         mixed_PBLF = self.conv(mixed_PBLF, silu=True) if self.conv else F.silu(mixed_PBLF)
         v_PBLHV, b_PBLN, c_PBLN = self._split(mixed_PBLF)
         delta_PBLH = F.softplus(low_PBLH + self.delta_bias_PH[:, None, None])
-        return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBLH.transpose(2, 3)
-
-    def _weights(self, b_PBLN: Tensor, c_PBLN: Tensor, delta_PBHL: Tensor) -> Tensor:
-        """What position i reads of delta_j v_j: the match of C_i and B_j, times what the decay has
-        left of it.
-        """
-        log_decay_PBHL = delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]
-        return (c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None] * segment_sums(log_decay_PBHL).exp()
+        delta_PBHL = delta_PBLH.transpose(2, 3)
+        g_PBHL = delta_PBHL * -self.a_log_PH.exp()[:, None, :, None]
+        return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBHL, g_PBHL
 
     def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        gate, mixed, low = self.into(x).split(
-            (self.inner * self.spec.gate, self.mixed, self.heads), dim=-1
-        )
-        return gate if self.spec.gate else None, mixed, low
+        """z, the channels of v, B and C before the convolution, and d; of a sequence or one
+        position.
+        """
+        gates = (self.inner,) if self.spec.gate else ()
+        *gate, mixed, low = linear_parts(x, self.into.weight, (*gates, self.mixed, self.heads))
+        return gate[0] if gate else None, mixed, low
 
     def _split(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         v, b, c = mixed.split((self.inner, self.spec.state, self.spec.state), dim=-1)
@@ -199,7 +179,6 @@ class Mamba2(Mixer):
     def operations_per_token(self) -> int:
         width, inner, length = self.site.width, self.inner, self.site.length
         projections = width * (self.into.weight.shape[-1] + inner)
-        pairs = (
-            length * (self.spec.state + self.heads + inner) // 2
-        )  # over on average half the positions each
+        # Over on average half the positions each.
+        pairs = length * (self.spec.state + self.heads + inner) // 2
         return projections + self.mixed * self.spec.kernel + pairs

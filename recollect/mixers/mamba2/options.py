@@ -1,6 +1,7 @@
 """Options of Mamba2."""
 
-from typing import ClassVar, Literal
+import math
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,8 +19,7 @@ class Mamba2Spec(SelectiveSpec):
     )
     init: Literal["official", "zoology"] = Field(
         default="official",
-        description='"zoology" is what it overwrote until January 2025: small '
-        "weights, "
+        description='"zoology" is what it overwrote until January 2025: small weights, '
         "the same memory",
     )
 
@@ -27,15 +27,19 @@ class Mamba2Spec(SelectiveSpec):
     architecture: ClassVar[str] = "Mamba2"
     summary: ClassVar[str] = "state space duality: one decay per head"
     paper: ClassVar[str] = "Dao and Gu 2024"
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = ({"gate": False, "head": 4},)
+
+    @classmethod
+    def small_options(cls, width: int) -> dict[str, Any]:
+        return {"head": math.gcd(64, 2 * width)}
 
     def check(self, width: int, depth: int, positions: Positions) -> None:
         super().check(width, depth, positions)
         inner = self.expand * width
         if inner % self.head:
             raise ValueError(
-                f"mixer.head = {self.head}: must divide expand * width = "
-                f"{inner}; for "
-                f"example head = {width}"
+                f"mixer.head = {self.head}: must divide expand * width = {inner}; for example "
+                f"head = {width}"
             )
 
 

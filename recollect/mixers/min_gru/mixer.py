@@ -1,8 +1,11 @@
 """minGRU: a GRU whose gate and candidate see the input alone, which makes it a linear scan (Feng et
 al. 2024).
 
-    z_t = sigmoid(W_z x_t)      n_t = g(W_n x_t)      h_t = (1 - z_t) h_{t-1} + z_t n_t      y_t = h_t, or W_o h_t if expand > 1
-    g(u) = u + 1/2 for u >= 0, sigmoid(u) below: positive and continuous, so that the paper's version in logarithms exists
+    z_t = sigmoid(W_z x_t)        n_t = g(W_n x_t)
+    h_t = (1 - z_t) h_{t-1} + z_t n_t        y_t = h_t, or W_o h_t if expand > 1
+
+g(u) = u + 1/2 for u >= 0, sigmoid(u) below: positive and continuous, so that the paper's version in
+logarithms exists.
 
 Glossary: P population, B batch, L length, D width, E inner channels (expand * width), z the update
 gate (1: forget), n the candidate, h the state. W_n and W_z are the halves of `into`, W_o is `out`.

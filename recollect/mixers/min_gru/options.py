@@ -1,6 +1,6 @@
 """Options of minGRU."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ class MinGRUSpec(MixerSpec):
     architecture: ClassVar[str] = "MinGRU"
     summary: ClassVar[str] = "a GRU whose gates see the input alone"
     paper: ClassVar[str] = "Feng et al. 2024"
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = ({"expand": 2},)
 
 
 OPTIONS = (MinGRUSpec,)

@@ -1,13 +1,17 @@
 """mLSTM: xLSTM's matrix memory with exponential gates, in the block that the paper puts around it
 (Beck et al. 2024).
 
-    [u, z] = W_up x      c = SiLU(conv(u))      q = W_q c      k = W_k c      v = W_v u      [i, f] = W_g [q, k, v] + b
-    C_t = sigmoid(f_t) C_{t-1} + exp(i_t) k_t v_t^T / sqrt(D)      n_t = sigmoid(f_t) n_{t-1} + exp(i_t) k_t / sqrt(D)
-    h_t = C_t^T q_t / max(|n_t . q_t|, 1)                          y = W_down ((norm(h) * scale + skip * c) * SiLU(z))
+    [u, z] = W_up x        c = SiLU(conv(u))
+    q = W_q c        k = W_k c        v = W_v u        [i, f] = W_g [q, k, v] + b
+    C_t = sigmoid(f_t) C_{t-1} + exp(i_t) k_t v_t^T / sqrt(D)
+    n_t = sigmoid(f_t) n_{t-1} + exp(i_t) k_t / sqrt(D)
+    h_t = C_t^T q_t / max(|n_t . q_t|, 1)
+    y = W_down ((norm(h) * scale + skip * c) * SiLU(z))
 
 All at once, with F_t = log sigmoid(f_1) + ... + log sigmoid(f_t), every row divided by its largest
 gate if that exceeds 1:
-    G_ij = F_i - F_j + i_j         m_i = max(0, max_{j<=i} G_ij)   S_ij = q_i . k_j exp(G_ij - m_i) / sqrt(D) for j <= i
+    G_ij = F_i - F_j + i_j        m_i = max(0, max_{j<=i} G_ij)
+    S_ij = q_i . k_j exp(G_ij - m_i) / sqrt(D) for j <= i
     h_i = sum_j S_ij v_j / (max(|sum_j S_ij|, exp(-m_i)) + eps)
 
 Glossary: P population, B batch, L length, E inner channels (expand * width), H heads, D = E / H
@@ -32,13 +36,13 @@ from torch import Generator, Tensor, nn
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.mlstm.options import MLSTMSpec
 from recollect.model.layers import Init, Kind, Linear, ShortConv, normal, zeros
-from recollect.ops.block_heads import block_heads, by_blocks
-from recollect.ops.dispatch import use_triton
-from recollect.ops.gated_scores import gated_scores
-from recollect.ops.positions import at_positions
+from recollect.ops.block_heads import block_heads, heads_and_gates
+from recollect.ops.layout import at_positions
+from recollect.ops.linear_parts import linear_parts
+from recollect.ops.matrix_memory import divisor, matrix_memory, normalised_scores
 from recollect.ops.read_out import read_out
 
-EPS, NORM_EPS = 1e-6, 1e-5
+NORM_EPS = 1e-5
 
 
 class MLSTM(Mixer):
@@ -78,79 +82,43 @@ class MLSTM(Mixer):
         return projections | {"scale_PE": torch.ones(self.inner), "skip_PE": torch.ones(self.inner)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        return (
-            self._read(x_PBLD, None)
-            if use_triton(x_PBLD)
-            else self.effective_attention(x_PBLD).output()
-        )
+        u_PBLE, z_PBLE = linear_parts(x_PBLD, self.up.weight, (self.inner, self.inner))
+        return self._read(u_PBLE, z_PBLE, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """Only the rows of the matrix that are asked for, and norm, gate and projection there."""
-        return self._read(x_PBLD, where_BK)
-
-    def _read(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
-        """The output at K positions, or everywhere, with the matrix as a product of scores and
-        gates of rows and columns.
-        """
         u_PBLE = self.up.columns(x_PBLD, 0, self.inner)
-        asked_PBKD = x_PBLD if where_BK is None else at_positions(x_PBLD, where_BK)
-        z_PBKE = self.up.columns(asked_PBKD, self.inner, 2 * self.inner)
-        c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
-        q_PBKHD, k_PBLHD, v_PBLHD, i_PBLH, f_PBLH, c_PBKE = self._heads_at(c_PBLE, u_PBLE, where_BK)
-        past_PBHL = F.logsigmoid(f_PBLH.transpose(2, 3)).double().cumsum(-1)
-        column_PBHL = i_PBLH.transpose(2, 3).double() - past_PBHL
-        m_PBHK = (past_PBHL + column_PBHL.cummax(-1).values).clamp(min=0)
-        row_PBHK = past_PBHL - m_PBHK
-        if where_BK is not None:
-            index = where_BK[None, :, None].expand(*m_PBHK.shape[:3], -1)
-            m_PBHK, row_PBHK = m_PBHK.gather(3, index), row_PBHK.gather(3, index)
-        q_PBHKD, k_PBHLD, v_PBHLD = (x.transpose(2, 3) for x in (q_PBKHD, k_PBLHD, v_PBLHD))
-        sum_PBHKD, total_PBHK = gated_scores(
-            q_PBHKD, k_PBHLD, v_PBHLD, row_PBHK, column_PBHL, None, where_BK
-        )
-        divisor_PBHK = _divisor(total_PBHK, m_PBHK.to(total_PBHK.dtype))
-        return self._finish(sum_PBHKD.transpose(2, 3), divisor_PBHK.transpose(2, 3), c_PBKE, z_PBKE)
+        z_PBKE = self.up.columns(at_positions(x_PBLD, where_BK), self.inner, 2 * self.inner)
+        return self._read(u_PBLE, z_PBKE, where_BK)
 
-    def _heads_at(
-        self, c_PBLE: Tensor, u_PBLE: Tensor, where_BK: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        """What `_heads` gives, q at K positions only, and c at these."""
-        heads = self.spec.heads
-        if not use_triton(c_PBLE, u_PBLE):
-            q_PBLHD, *others = self._heads(c_PBLE, u_PBLE)
-            if where_BK is None:
-                return q_PBLHD, *others, c_PBLE
-            q_PBKE, c_PBKE = (
-                at_positions(q_PBLHD.flatten(3), where_BK),
-                at_positions(c_PBLE, where_BK),
-            )
-            return q_PBKE.unflatten(-1, (heads, -1)), *others, c_PBKE
-        assert self.gates.bias is not None
-        # Of W_g and W_q, W_k or W_v only the products are needed: so the gates come of c and u,
-        # beside q, k and v.
-        parts_PEG = self.gates.weight.split(self.inner, dim=1)
-        query_PEG, key_PEG, value_PEG = (
-            _composed(weight, part)
-            for weight, part in zip(
-                (self.query_PROO, self.key_PROO, self.value_PROO), parts_PEG, strict=True
-            )
+    def _read(self, u_PBLE: Tensor, z_PBKE: Tensor, where_BK: Tensor | None) -> Tensor:
+        """The output at K positions, or everywhere."""
+        q_PBKHD, k_PBLHD, v_PBLHD, i_PBLH, f_PBLH, c_PBKE = block_heads(
+            self._convolved(u_PBLE), u_PBLE, *self._projections(), where_BK=where_BK
         )
-        q_PBKE, k_PBLE, v_PBLE, gates_PBLG, c_PBKE = block_heads(
-            c_PBLE, u_PBLE, self.query_PROO, self.key_PROO, self.value_PROO,
-            query_PEG + key_PEG, value_PEG, (self.inner // heads) ** -0.5, where_BK,
-        )  # fmt: skip
-        q, k, v = (x.unflatten(-1, (heads, -1)) for x in (q_PBKE, k_PBLE, v_PBLE))
-        return q, k, v, *(gates_PBLG + self.gates.bias[:, None, None]).chunk(2, dim=-1), c_PBKE
+        q_PBHKD, k_PBHLD, v_PBHLD = (x.transpose(2, 3) for x in (q_PBKHD, k_PBLHD, v_PBLHD))
+        i_PBHL, f_PBHL = i_PBLH.transpose(2, 3), f_PBLH.transpose(2, 3)
+        h_PBHKD, divisor_PBHK = matrix_memory(q_PBHKD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL, where_BK)
+        divisor_PBKH = None if divisor_PBHK is None else divisor_PBHK.transpose(2, 3)
+        return self._finish(h_PBHKD.transpose(2, 3), divisor_PBKH, c_PBKE, z_PBKE)
+
+    def _convolved(self, u_PBLE: Tensor) -> Tensor:
+        return u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
+
+    def _projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """W_q, W_k, W_v, W_g and b."""
+        assert self.gates.bias is not None
+        blocks = self.query_PROO, self.key_PROO, self.value_PROO
+        return *blocks, self.gates.weight, self.gates.bias
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         u_PBLE, z_PBLE = self.up(x_PBLD).chunk(2, dim=-1)
-        c_PBLE = u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
+        c_PBLE = self._convolved(u_PBLE)
         q_PBHLD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL = (
-            x.transpose(2, 3) for x in self._heads(c_PBLE, u_PBLE)
+            x.transpose(2, 3) for x in heads_and_gates(c_PBLE, u_PBLE, *self._projections())
         )
-        weights_PBHLL = _weights(q_PBHLD @ k_PBHLD.transpose(-1, -2), i_PBHL, f_PBHL)
         return EffectiveAttention(
-            weights_PBHLL,
+            normalised_scores(q_PBHLD, k_PBHLD, i_PBHL, f_PBHL),
             v_PBHLD,
             lambda h_PBHLD: self._finish(h_PBHLD.transpose(2, 3), None, c_PBLE, z_PBLE),
         )
@@ -175,7 +143,7 @@ class MLSTM(Mixer):
         if self.conv is not None:
             convolved_PBE, after["conv"] = self.conv.step(u_PBE, state["conv"])
             c_PBE = F.silu(convolved_PBE)
-        q_PBHD, k_PBHD, v_PBHD, i_PBH, f_PBH = self._heads(c_PBE, u_PBE)
+        q_PBHD, k_PBHD, v_PBHD, i_PBH, f_PBH = heads_and_gates(c_PBE, u_PBE, *self._projections())
         kept_PBH = F.logsigmoid(f_PBH) + state["logarithm"]
         m_PBH = torch.maximum(kept_PBH, i_PBH).clamp(min=0)
         keep_PBH1, write_PBH1 = (
@@ -188,19 +156,9 @@ class MLSTM(Mixer):
         )
         normaliser_PBHD = keep_PBH1 * state["normaliser"] + k_PBHD
         read_PBHD = (q_PBHD[..., None, :] @ memory_PBHDD).squeeze(-2)
-        h_PBHD = read_PBHD / _divisor((q_PBHD * normaliser_PBHD).sum(-1), m_PBH)[..., None]
+        h_PBHD = read_PBHD / divisor((q_PBHD * normaliser_PBHD).sum(-1), m_PBH)[..., None]
         after |= {"memory": memory_PBHDD, "normaliser": normaliser_PBHD, "logarithm": m_PBH}
         return self._finish(h_PBHD, None, c_PBE, z_PBE), after
-
-    def _heads(self, c: Tensor, u: Tensor) -> tuple[Tensor, ...]:
-        """q, k / sqrt(D), v as (P, B, ..., H, D), and i and f as (P, B, ..., H)."""
-        q, k, v = (
-            by_blocks(x, weight)
-            for x, weight in ((c, self.query_PROO), (c, self.key_PROO), (u, self.value_PROO))
-        )
-        i, f = self.gates(torch.cat((q, k, v), dim=-1)).chunk(2, dim=-1)
-        q, k, v = (x.unflatten(-1, (self.spec.heads, -1)) for x in (q, k, v))
-        return q, k / math.sqrt(k.shape[-1]), v, i, f
 
     def _finish(self, h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor) -> Tensor:
         """Norm, direct path, gate and projection of what the heads (P, B, ..., H, D) read."""
@@ -213,36 +171,8 @@ class MLSTM(Mixer):
     def operations_per_token(self) -> int:
         width, inner = self.site.width, self.inner
         projections = 3 * width * inner + 3 * inner * self.block + 6 * inner * self.spec.heads
-        memory = (
-            self.site.length * inner
-        )  # scores and values over on average half the positions each
+        memory = self.site.length * inner  # scores and values over half the positions on average
         return projections + inner * self.spec.kernel + memory
-
-
-def _composed(weight_PROO: Tensor, gate_PEG: Tensor) -> Tensor:
-    """The block-diagonal matrix times the columns of gates: a sum of few terms, and exact under
-    autocast too.
-    """
-    gate_PR1OG = gate_PEG.unflatten(1, weight_PROO.shape[1:3])[:, :, None]
-    return (weight_PROO[..., None] * gate_PR1OG).sum(3).flatten(1, 2)
-
-
-def _weights(scores_PBHLL: Tensor, i_PBHL: Tensor, f_PBHL: Tensor) -> Tensor:
-    """The normalised S of the equations above."""
-    length = scores_PBHLL.shape[-1]
-    past_PBHL = F.logsigmoid(f_PBHL).cumsum(-1)
-    future_LL = torch.ones(length, length, dtype=torch.bool, device=scores_PBHLL.device).triu(1)
-    # In this order the diagonal is exactly i, however large the sums of forget gates have become.
-    log_PBHLL = past_PBHL[..., None] - past_PBHL[..., None, :] + i_PBHL[..., None, :]
-    log_PBHLL = log_PBHLL.masked_fill(future_LL, -math.inf)
-    m_PBHL = log_PBHLL.amax(-1).clamp(min=0)
-    gated_PBHLL = scores_PBHLL * (log_PBHLL - m_PBHL[..., None]).exp()
-    return gated_PBHLL / _divisor(gated_PBHLL.sum(-1), m_PBHL)[..., None]
-
-
-def _divisor(total: Tensor, m: Tensor) -> Tensor:
-    """What the scaled read is divided by: at least exp(-m), which is 1 before scaling."""
-    return torch.maximum(total.abs(), torch.exp(-m)) + EPS
 
 
 def _gate_bias(heads: int) -> Init:

@@ -1,6 +1,7 @@
 """Options of mLSTM."""
 
-from typing import ClassVar, Literal
+import math
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,9 +26,8 @@ class MLSTMSpec(MixerSpec):
         default=4,
         ge=0,
         le=4096,
-        description="inner channels that are projected together into queries, "
-        "keys and "
-        "values; 0: all",
+        description="inner channels that are projected together into queries, keys and values; "
+        "0: all",
     )
 
     block: ClassVar[Block] = "mixer"
@@ -36,6 +36,14 @@ class MLSTMSpec(MixerSpec):
     architecture: ClassVar[str] = "MLSTM"
     summary: ClassVar[str] = "a matrix memory with exponential gates"
     paper: ClassVar[str] = "Beck et al. 2024"
+    option_combinations: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"qkv_block": 0},
+        {"heads": 2, "kernel": 0},
+    )
+
+    @classmethod
+    def small_options(cls, width: int) -> dict[str, Any]:
+        return {"qkv_block": math.gcd(4, 2 * width)}
 
     def check(self, width: int, depth: int, positions: Positions) -> None:
         super().check(width, depth, positions)

@@ -2,12 +2,13 @@
 
     @recollect.mixer("mine")
     class Mine(nn.Module):
-        def __init__(self, width: int, heads: int = 4): ...     # `width`, and `length` if it asks for it; the rest are options
-        def forward(self, x): ...                               # (B, L, D) -> (B, L, D), causal
+        def __init__(self, width: int, heads: int = 4): ...
+        def forward(self, x): ...  # (B, L, D) -> (B, L, D), causal
 
-A mixer written for populations is registered with its options: `@recollect.mixer(MineSpec)`.
-The digest of the defining file is part of the options, so a changed mixer is another run and never
-meets stale results.
+`width` is given, and `length` if the signature has it; all other arguments become options. A mixer
+written for populations is registered with its options: `@recollect.mixer(MineSpec)`. The digest of
+the defining file is part of the options, so a changed mixer is another run and never meets stale
+results.
 """
 
 import hashlib
@@ -52,9 +53,8 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
             options = _own_options(name, module)
         else:
             raise SpecError(
-                f"mixer {module.__name__}: only a recollect.mixers.Mixer takes "
-                "a class "
-                "of options; give a plain module a name"
+                f"mixer {module.__name__}: only a recollect.mixers.Mixer takes a class of "
+                "options; give a plain module a name"
             )
         key = options.model_fields["name"].default
         if key in MIXERS and key not in REGISTERED:
@@ -91,17 +91,15 @@ def _source(module: type[nn.Module]) -> Any:
 def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
     if not name.isidentifier():
         raise SpecError(
-            f"mixer {shorten(name)}: must be a plain name of letters, digits "
-            "and _; "
-            "for example my_mixer"
+            f"mixer {shorten(name)}: must be a plain name of letters, digits and _; for example "
+            "my_mixer"
         )
     fields: dict[str, Any] = {"name": (Literal[name], name), "source": _source(module)}
     parameters = list(inspect.signature(module).parameters.values())
     if not any(parameter.name == "width" for parameter in parameters):
         raise SpecError(
-            f"mixer {name}: {module.__name__}.__init__ must take "
-            "`width`; for "
-            "example def __init__(self, width)"
+            f"mixer {name}: {module.__name__}.__init__ must take `width`; for example def "
+            "__init__(self, width)"
         )
     for parameter in parameters:
         if parameter.name in ("width", "length"):
@@ -109,15 +107,13 @@ def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
         default = parameter.default
         if parameter.name in _RESERVED:
             raise SpecError(
-                f"mixer {name}: option {parameter.name} has a name that means "
-                "something "
-                "else here; rename it"
+                f"mixer {name}: option {parameter.name} has a name that means something else "
+                "here; rename it"
             )
         if type(default) not in _OPTION_TYPES:
             raise SpecError(
-                f"mixer {name}: option {parameter.name} needs a default "
-                "that is a "
-                "number, true/false or a text"
+                f"mixer {name}: option {parameter.name} needs a default that is a number, "
+                "true/false or a text"
             )
         fields[parameter.name] = (type(default), default)
     return create_model(f"{name}_options", __base__=PluginSpec, **fields)
@@ -136,9 +132,8 @@ def _same_as(digest: str) -> Callable[[str], str]:
     def check(source: str) -> str:
         if source != digest:
             raise ValueError(
-                f"{source} is another version of the plugin than {digest} "
-                "here; bring "
-                "that file back, or sweep anew"
+                f"{source} is another version of the plugin than {digest} here; bring that file "
+                "back, or sweep anew"
             )
         return source
 

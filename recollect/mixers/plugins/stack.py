@@ -78,8 +78,7 @@ class ModuleStack(Mixer):
             if not isinstance(y_BLD, Tensor) or y_BLD.shape != x_BLD.shape:
                 got = tuple(y_BLD.shape) if isinstance(y_BLD, Tensor) else type(y_BLD).__name__
                 raise TypeError(
-                    f"mixer {self.spec.name}: forward gave {got} for an "
-                    "input of "
+                    f"mixer {self.spec.name}: forward gave {got} for an input of "
                     f"{tuple(x_BLD.shape)}; it must keep the shape"
                 )
             outputs.append(y_BLD)

@@ -2,8 +2,12 @@
 2023).
 
     q, k, v, g = W_q x, W_k x, W_v x, W_g x
-    o_i = sum_{j<=i} gamma_h^(i-j) (R^i q_i) . (R^j k_j) v_j / sqrt(D)        y = W_o (RMSNorm(o) * SiLU(g))
-    step by step:   S_t = gamma_h R^-1 S_{t-1} + k_t v_t^T,   o_t = q_t S_t / sqrt(D)
+    o_i = sum_{j<=i} gamma_h^(i-j) (R^i q_i) . (R^j k_j) v_j / sqrt(D)
+    y = W_o (RMSNorm(o) * SiLU(g))
+
+and step by step
+
+    S_t = gamma_h R^-1 S_{t-1} + k_t v_t^T        o_t = q_t S_t / sqrt(D)
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's queries and keys, E =
 expand_v * D those of its values. R turns pairs of channels by the angles of rotary positions (base
@@ -16,19 +20,13 @@ MultiScaleRetention, beside its 8 heads; both differ from the paper, which scale
 distance (xPos), divides the scores by their sums and normalises heads with GroupNorm.
 """
 
-import math
-
-import torch
 from torch import Generator, Tensor
 
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.retnet.options import RetNetSpec
 from recollect.model.layers import Linear, RMSNorm, normal
-from recollect.ops.dispatch import use_triton
-from recollect.ops.gated_scores import gated_scores
-from recollect.ops.heads import merge_heads, split_heads
-from recollect.ops.positions import at_positions
-from recollect.ops.rotary import rotate
+from recollect.ops.layout import at_positions, merge_heads, rotate, split_heads
+from recollect.ops.retention import log_gamma, retained_scores, retention
 from recollect.ops.silu_gate import silu_gate
 
 
@@ -48,6 +46,11 @@ class RetNet(Mixer):
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         return {}
 
+    def _turned(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys turned by their positions, and values."""
+        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
+        return rotate(q_PBHLD), rotate(k_PBHLD), v_PBHLE
+
     def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys that are not turned yet, and values."""
         q_PBHLD, k_PBHLD, v_PBHLE = (
@@ -60,38 +63,18 @@ class RetNet(Mixer):
         return self.out(silu_gate(merge_heads(self.norm(o_PBHLE)), self.gate(x_PBLD)))
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        if use_triton(x_PBLD):
-            q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
-            return self._finish(
-                self._retained(rotate(q_PBHLD), rotate(k_PBHLD), v_PBHLE, None), x_PBLD
-            )
-        return self.effective_attention(x_PBLD).output()
+        return self._finish(retention(*self._turned(x_PBLD)), x_PBLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
-        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
-        q_PBHKD = split_heads(at_positions(merge_heads(rotate(q_PBHLD)), where_BK), self.spec.heads)
-        return self._finish(
-            self._retained(q_PBHKD, rotate(k_PBHLD), v_PBHLE, where_BK),
-            at_positions(x_PBLD, where_BK),
-        )
-
-    def _retained(
-        self, q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, where_BK: Tensor | None
-    ) -> Tensor:
-        """o_PBHKE: gamma_h^(i - j) is a gate of row i times one of column j."""
-        position_L = torch.arange(k_PBHLD.shape[-2], dtype=torch.float64, device=k_PBHLD.device)
-        log_HL = _log_gamma(self.spec.heads, k_PBHLD.device)[:, None] * position_L
-        column_PBHL = -log_HL.expand(*k_PBHLD.shape[:2], -1, -1)
-        row_PBHK = -column_PBHL
-        if where_BK is not None:
-            row_PBHK = row_PBHK.gather(3, where_BK[None, :, None].expand(*q_PBHKD.shape[:3], -1))
-        return gated_scores(q_PBHKD, k_PBHLD, v_PBHLE, row_PBHK, column_PBHL, None, where_BK)[0]
+        q_PBHLD, k_PBHLD, v_PBHLE = self._turned(x_PBLD)
+        q_PBHKD = split_heads(at_positions(merge_heads(q_PBHLD), where_BK), self.spec.heads)
+        o_PBHKE = retention(q_PBHKD, k_PBHLD, v_PBHLE, where_BK)
+        return self._finish(o_PBHKE, at_positions(x_PBLD, where_BK))
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
-        scores_PBHLL = rotate(q_PBHLD) @ rotate(k_PBHLD).transpose(-1, -2)
-        weights_PBHLL = scores_PBHLL * _decays(self.spec.heads, x_PBLD.shape[2], scores_PBHLL)
+        q_PBHLD, k_PBHLD, v_PBHLE = self._turned(x_PBLD)
+        weights_PBHLL = retained_scores(q_PBHLD, k_PBHLD)
         return EffectiveAttention(
             weights_PBHLL, v_PBHLE, lambda o_PBHLE: self._finish(o_PBHLE, x_PBLD)
         )
@@ -103,7 +86,7 @@ class RetNet(Mixer):
 
     def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
         q_PBH1D, k_PBH1D, v_PBH1E = self._project(x_PBD[:, :, None])
-        gamma_H11 = _log_gamma(self.spec.heads, x_PBD.device).exp().to(x_PBD.dtype)[:, None, None]
+        gamma_H11 = log_gamma(self.spec.heads, x_PBD.device).exp().to(x_PBD.dtype)[:, None, None]
         kept_PBHED = rotate(state["memory_PBHED"][..., None, :], start=-1).squeeze(-2) * gamma_H11
         memory_PBHED = kept_PBHED + v_PBH1E.transpose(-1, -2) @ k_PBH1D
         o_PBH1E = q_PBH1D @ memory_PBHED.transpose(-1, -2)
@@ -114,18 +97,5 @@ class RetNet(Mixer):
 
     def operations_per_token(self) -> int:
         width, values = self.site.width, self.values
-        return (
-            2 * width**2 + 3 * width * values + self.site.length * (width + values) // 2
-        )  # over on average half the positions
-
-
-def _log_gamma(heads: int, device: torch.device) -> Tensor:
-    return torch.log1p(-(2.0 ** (-5 - torch.arange(heads, dtype=torch.float64, device=device))))
-
-
-def _decays(heads: int, length: int, like: Tensor) -> Tensor:
-    """gamma_h^(i-j) below the diagonal and on it, zero above: (H, L, L)."""
-    position = torch.arange(length, dtype=torch.float64, device=like.device)
-    distance_LL = position[:, None] - position
-    exponent_HLL = _log_gamma(heads, like.device)[:, None, None] * distance_LL
-    return exponent_HLL.masked_fill(distance_LL < 0, -math.inf).exp().to(like.dtype)
+        pairs = self.site.length * (width + values) // 2  # over half the positions on average
+        return 2 * width**2 + 3 * width * values + pairs

@@ -24,8 +24,7 @@ class RetNetSpec(LinearSpec):
         super().check(width, depth, positions)
         if (width // self.heads) % 2:
             raise ValueError(
-                f"width = {width}: retention rotates pairs, so width / "
-                "heads = "
+                f"width = {width}: retention rotates pairs, so width / heads = "
                 f"{width // self.heads} must be even"
             )
 

@@ -1,15 +1,18 @@
 """RWKV-4's time mix (Peng et al. 2023): every channel a mean of values whose weights fade with the
 distance.
 
-    x'_t = x_{t-1}, x'_0 = 0         k = W_k (mu_k x + (1 - mu_k) x'), v and r likewise         out = W_o (sigmoid(r) * y)
-    y_t = (sum_{i<t} e^{(t-1-i) w + k_i} v_i + e^{u + k_t} v_t) / (sum_{i<t} e^{(t-1-i) w + k_i} + e^{u + k_t})
+    x'_t = x_{t-1}, x'_0 = 0        k = W_k (mu_k x + (1 - mu_k) x'), v and r likewise
+    y_t =   (sum_{i<t} e^{(t-1-i) w + k_i} v_i + e^{u + k_t} v_t)
+          / (sum_{i<t} e^{(t-1-i) w + k_i}     + e^{u + k_t})
+    out = W_o (sigmoid(r) * y)
 
 Glossary: P population, B batch, L length, D width, H = D channels with a matrix each. x' is the
 token shift, mu the present token's part in a branch, k keys, v values, r the receptance (a gate), w
 = -exp(time_decay) the decay, u = time_first the bonus of the present token. Initialisation in layer
 l of n, channel c of D, with rho = l / (n - 1) and eta = 1 - l / n:
 
-    time_decay = -5 + 8 (c / (D - 1))^(0.7 + 1.3 rho)          time_first = ln 0.3 + 0.5 ((c + 1) mod 3 - 1)
+    time_decay = -5 + 8 (c / (D - 1))^(0.7 + 1.3 rho)
+    time_first = ln 0.3 + 0.5 ((c + 1) mod 3 - 1)
     mu_k = (c / D)^eta          mu_v = mu_k + 0.3 rho          mu_r = (c / D)^(eta / 2)
 
 n is 12 whatever the depth, as in Zoology, or the depth (`ratio_layers`); a single layer has rho =
@@ -28,7 +31,7 @@ from torch import Generator, Tensor, nn
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.rwkv4.options import RWKV4Spec
 from recollect.model.layers import Init, Kind, Linear, fan_in_uniform, token_shift, zeros
-from recollect.ops.positions import at_positions
+from recollect.ops.layout import at_positions
 from recollect.ops.wkv import wkv, wkv_step
 
 ZOOLOGY_LAYERS = 12
@@ -84,7 +87,7 @@ class RWKV4(Mixer):
         )
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The way out only where it is asked for."""
+        """The output projection only where it is asked for."""
         k_PBLD, v_PBLD, gate_PBLD = self._branches(x_PBLD, token_shift(x_PBLD))
         y_PBLD = wkv(k_PBLD, v_PBLD, -self.time_decay_PD.exp(), self.time_first_PD)
         return self.out(at_positions(gate_PBLD, where_BK) * at_positions(y_PBLD, where_BK))
@@ -137,9 +140,8 @@ class RWKV4(Mixer):
 
     def operations_per_token(self) -> int:
         width = self.site.width
-        return (
-            4 * width**2 + 8 * width
-        )  # beside the products: three mixes, two sums of two terms, the gate
+        # Beside the products: three mixes, two sums of two terms, the gate.
+        return 4 * width**2 + 8 * width
 
 
 def _orthogonal(shape: tuple[int, ...], generator: Generator) -> Tensor:

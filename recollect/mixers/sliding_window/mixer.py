@@ -1,11 +1,12 @@
 """Softmax attention over the present and the last few positions (Beltagy et al. 2020).
 
-    [q, k, v] = W x + b        a_ij = softmax_j(q_i . k_j / sqrt(D) + r_ij)        y_i = W_o sum_{i-window<j<=i} a_ij v_j + b_o
+    [q, k, v] = W x + b        a_ij = softmax_j(q_i . k_j / sqrt(D) + r_ij)
+    y_i = W_o sum_{i-window<j<=i} a_ij v_j + b_o
 
 Glossary: P population, L length, D channels of a head, a_ij attention weights, r_ij bias of the
 scores (positions `alibi` and `relative`), window the number of positions a query sees, its own
-included. Everything but the window is attention's: see attention.py for positions, dropout and the
-step-by-step form, whose state is the keys and values inside the window. Initialisation as
+included. Everything but the window is attention's: see attention/mixer.py for positions, dropout
+and the step-by-step form, whose state is the keys and values inside the window. Initialisation as
 attention's: N(0, 0.02^2), the output's divided by sqrt(2 depth), biases 0. Differs from Zoology's
 layer, where a window of w shows w positions before the present, so w + 1 in all, with one head and
 without dropout. Beltagy's window is centred; in a causal model that leaves its past half. Mistral

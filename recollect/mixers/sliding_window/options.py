@@ -31,9 +31,8 @@ class SlidingWindowSpec(MixerSpec):
         must_divide("heads", self.heads, width)
         if positions == "rope" and (width // self.heads) % 2:
             raise ValueError(
-                f"width = {width}: rope rotates pairs, so width / "
-                "heads = "
-                f"{width // self.heads} must be even"
+                f"width = {width}: rope rotates pairs, so width / heads = {width // self.heads} "
+                "must be even"
             )
 
 

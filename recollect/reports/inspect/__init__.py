@@ -1,20 +1,20 @@
-"""Looking inside a trained run: `examine(folder, run)` gives its numbers and draws them.
+"""Look inside a trained run: `inspect_run(folder, run)` measures it and draws what it found.
 
-Reading what was found needs no torch, so what computes is loaded when it is first used.
+Reading a record needs no torch, so what computes is loaded when it is first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recollect.reports.inspect.examination import Examination as Examination
-    from recollect.reports.inspect.looking import examine as examine
+    from recollect.reports.inspect.inspecting import inspect_run as inspect_run
+    from recollect.reports.inspect.record import Inspection as Inspection
     from recollect.reports.inspect.summary import summary_lines as summary_lines
 
-_PLACES = {"Examination": "examination", "examine": "looking", "summary_lines": "summary"}
+_MODULES = {"Inspection": "record", "inspect_run": "inspecting", "summary_lines": "summary"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,5 +1,4 @@
-"""How much every position takes from every other: |Phi| of the study's eq. 1, layer by layer, on
-some rows.
+"""How much every position takes from every other: |Phi| of the study's eq. 1, layer by layer.
 
 Phi is a mixer's `effective_attention`: for softmax attention the attention weights, for the others
 the matrix over positions that gives the same output. Signs are dropped: what is measured is how
@@ -43,8 +42,9 @@ class LayerMaps:
 
 @torch.no_grad()
 def layer_maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
-    """Every layer's maps, None for a mixer that has no such matrix; of fewer rows if all would not
-    fit into memory.
+    """Every layer's maps, None for a mixer that has no such matrix.
+
+    Of fewer rows if all would not fit into memory.
     """
     parts = [_maps(model, tokens_BL[:1])]
     known = [maps for maps in parts[0] if maps is not None]
@@ -82,7 +82,7 @@ def mixer_inputs(model: Model, tokens_BL: Tensor) -> list[Tensor]:
     return seen
 
 
-def measure(effective: EffectiveAttention) -> LayerMaps:
+def measure_maps(effective: EffectiveAttention) -> LayerMaps:
     """The maps of P = 1 member."""
     weights_BHLL = effective.weights_PBHLL[0]
     heads, per_channel = weights_BHLL.shape[1], effective.values_PBHLD.shape[-1] == 1
@@ -102,7 +102,7 @@ def _maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
         block.mixer.effective_attention(x_PBLD)
         for block, x_PBLD in zip(model.layers, seen, strict=True)
     ]
-    return [None if effective is None else measure(effective) for effective in found]
+    return [None if effective is None else measure_maps(effective) for effective in found]
 
 
 def _joined(parts: list[LayerMaps]) -> LayerMaps | None:

@@ -1,12 +1,14 @@
-"""What a map does, as numbers between 0 and 1; the names are those of TransformerLens's head
-detector.
+"""What a map does, as numbers between 0 and 1, named as in TransformerLens's head detector.
 
 All are shares of what a position takes in, averaged over positions and rows:
 
-    previous_token_head             of every position from the second on: the share taken from the position before it
-    previous_token_head_at_values   the same of the values' positions 2i + 1 alone, where it is the key (tasks of pairs)
-    duplicate_token_head            of every question: the share taken from the earlier position of the same token (the key, 2i)
-    induction_head                  of every question: the share taken from the position behind that one (the value, 2i + 1)
+previous_token_head             by every position from the second on, from the one before it
+previous_token_head_at_values   the same by the values' positions 2i + 1 alone, where that is the
+                                key (tasks of pairs)
+duplicate_token_head            by every question, from the same token's earlier position (the key,
+                                2i)
+induction_head                  by every question, from the position behind that one (the value,
+                                2i + 1)
 
 `around_key` has the last two for other distances from the key as well: a mixer with a short
 convolution finds a value a little behind it. TransformerLens averages over all positions, here the
@@ -46,9 +48,7 @@ class Targets:
 
 
 def find_targets(batch: Batch, pairs: int | None = None) -> Targets:
-    """With `pairs` only what stands in the pairs counts as earlier: random filler may repeat a key
-    by chance.
-    """
+    """With `pairs` only the pairs count as earlier: random filler may repeat a key by chance."""
     rows, length = batch.tokens_BL.shape
     match_BLL = (batch.tokens_BL[:, :, None] == batch.tokens_BL[:, None, :]).tril(-1)
     values_L = None
@@ -73,14 +73,14 @@ def shares(size_BHLL: Tensor, exclude_current_token: bool) -> Tensor:
 
 
 def around_key(shares_BHLL: Tensor, targets: Targets) -> Tensor:
-    """(H, OFFSETS): the share that questions take from so far behind their key; NaN if nothing is
-    asked.
+    """(H, OFFSETS): the share that questions take from so far behind their key.
+
+    NaN if nothing is asked.
     """
     asked_B1L = targets.asked_BL[:, None]
     found = []
     for offset in OFFSETS:
-        # torch.roll turns round and round: what would leave the row at one end is dropped at the
-        # other.
+        # torch.roll wraps around: what leaves the row at one end is dropped at the other.
         at_BLL = targets.match_BLL.roll(offset, 2)
         if offset > 0:
             at_BLL[:, :, :offset] = False
@@ -107,9 +107,7 @@ def scores(shares_BHLL: Tensor, targets: Targets) -> dict[str, Tensor]:
 
 
 def uniform_scores(targets: Targets, exclude_current_token: bool) -> dict[str, float]:
-    """The scores of a map that takes equally from all it may take from: what the others are to be
-    compared with.
-    """
+    """The scores of a map that takes equally from all it may take from, for comparison."""
     rows, length = targets.asked_BL.shape
     equal_BHLL = torch.ones(rows, 1, length, length, device=targets.asked_BL.device).tril()
     return floats(scores(shares(equal_BHLL, exclude_current_token), targets))

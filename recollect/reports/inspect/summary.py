@@ -1,22 +1,20 @@
-"""An examination in a few lines of text."""
+"""An inspection in a few lines of text."""
 
 import math
 
-from recollect.reports.inspect.examination import Examination, LayerFound
+from recollect.reports.inspect.record import InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
 
 
-def summary_lines(found: Examination) -> list[str]:
+def summary_lines(found: Inspection) -> list[str]:
     """What a reader wants first; all numbers are in the JSON."""
     lines = [
-        f"{found.run_id}: {found.name}; {found.score_name} "
-        f"{found.score:.3f}, "
+        f"{found.run_id}: {found.name}; {found.score_name} {found.score:.3f}, "
         f"weights {found.weights}"
     ]
     if not math.isclose(found.weights_test_loss, found.test_loss, rel_tol=1e-3, abs_tol=1e-4):
         lines.append(
-            "trained again, its test loss is "
-            f"{found.weights_test_loss:.4f}, not "
+            f"trained again, its test loss is {found.weights_test_loss:.4f}, not "
             f"{found.test_loss:.4f}: other device or version"
         )
     for number, layer in enumerate(found.layers):
@@ -34,14 +32,13 @@ def summary_lines(found: Examination) -> list[str]:
             for place in (before, after)
         ]
         lines.append(
-            "  gradient at the value, relative to the "
-            "question's own: "
+            "  gradient at the value, relative to the question's own: "
             f"{share[0]:.2g} at first, {share[1]:.2g} at last"
         )
     return lines
 
 
-def _label(number: int, head: int, layer: LayerFound) -> str:
+def _label(number: int, head: int, layer: InspectedLayer) -> str:
     return (
         f"L{number} {layer.mixer} ({layer.channels} channels)"
         if layer.channels
@@ -49,7 +46,7 @@ def _label(number: int, head: int, layer: LayerFound) -> str:
     )
 
 
-def _head(head: int, layer: LayerFound) -> str:
+def _head(head: int, layer: InspectedLayer) -> str:
     told = [
         PREVIOUS_AT_VALUES if PREVIOUS_AT_VALUES in layer.scores else PREVIOUS,
         DUPLICATE,

@@ -1,5 +1,5 @@
-"""Results as one HTML page that opens anywhere; figures.py draws the same as a picture for print."""
+"""Results as one HTML page that opens anywhere: offline, mailed or archived."""
 
 from recollect.reports.page.context import Context as Context
-from recollect.reports.page.page import render as render
-from recollect.reports.page.page import write_report as write_report
+from recollect.reports.page.rendering import render as render
+from recollect.reports.page.rendering import write_report as write_report

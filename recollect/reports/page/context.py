@@ -1,13 +1,11 @@
-"""What a page says besides rows and curves: where they came from, what was made of them elsewhere,
-and how to make it again.
-"""
+"""What a page says besides rows and curves: specifications, claims, pictures, commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Claim:
+class ShownClaim:
     """What was found about one claim of the study."""
 
     name: str
@@ -28,7 +26,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Picture:
+class EmbeddedPicture:
     """A picture of the inside of a model, as a data: address."""
 
     title: str
@@ -37,24 +35,23 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Inside:
+class InspectedRun:
     """What `recollect inspect` drew of one run."""
 
     run_id: str
     name: str
     command: str
-    pictures: tuple[Picture, ...]
+    pictures: tuple[EmbeddedPicture, ...]
 
 
 @dataclass(frozen=True)
 class Context:
-    """All of it; each part may be missing."""
+    """All that is known besides rows and curves; each part may be missing."""
 
     sources: Sequence[Source] = ()
     notes: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()  # (topic, text) beyond what the rows tell: folders, dates
-    insides: Sequence[Inside] = ()
-    claims: Sequence[Claim] = ()
-    commands: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # by section: what makes its pictures as files
+    insides: Sequence[InspectedRun] = ()
+    claims: Sequence[ShownClaim] = ()
+    # By section: what makes its pictures as files.
+    commands: dict[str, list[str]] = field(default_factory=dict)

@@ -1,56 +1,51 @@
-"""What was found out about each mixer, in one sentence over all its cells: does it recall, where,
-and over which rates.
-"""
+"""What was found, in sentences: of each mixer over all its cells, and of each cell alone."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from recollect.analysis import CellSummary, cautions, count_text, decades_text, score_text, sentence
-from recollect.reports.page.axes import Place
+from recollect.reports.page.axes import Coordinates
 
 
-class Finding(NamedTuple):
-    """One line of the summary."""
+class FoundSentence(NamedTuple):
+    """One line of a summary."""
 
-    label: str
     sentence: str
     cautions: list[str]
     solved: bool
 
 
-def find(summaries: Sequence[CellSummary], places: Sequence[Place]) -> list[Finding]:
-    """One finding per label, in the order of first appearance."""
+def mixer_findings(
+    summaries: Sequence[CellSummary], places: Sequence[Coordinates]
+) -> list[FoundSentence]:
+    """One sentence per label, in the order of first appearance: does it recall, and where."""
     by_label: dict[str, list[CellSummary]] = {}
     for summary, place in zip(summaries, places, strict=True):
         by_label.setdefault(place.label, []).append(summary)
     return [_finding(label, own) for label, own in by_label.items()]
 
 
-def _finding(label: str, own: list[CellSummary]) -> Finding:
+def cell_finding(summary: CellSummary) -> FoundSentence:
+    """What is said about one cell."""
+    return FoundSentence(sentence(summary), cautions(summary), summary.window is not None)
+
+
+def _finding(label: str, own: list[CellSummary]) -> FoundSentence:
     if len(own) == 1:
-        return Finding(label, sentence(own[0]), cautions(own[0]), own[0].window is not None)
+        return cell_finding(own[0])
     scored = [summary for summary in own if summary.best]
     solved = [summary for summary in own if summary.window]
+    cells = count_text(len(own), "cell")
     if not scored:
-        return Finding(
-            label, f"{label} has no result yet in any of {count_text(len(own), 'cell')}.", [], False
-        )
-    of = (
-        f"{len(scored)} of {count_text(len(own), 'cell')} with a result"
-        if len(scored) < len(own)
-        else count_text(len(own), "cell")
-    )
+        return FoundSentence(f"{label} has no result yet in any of {cells}.", [], False)
+    of = f"{len(scored)} of {cells} with a result" if len(scored) < len(own) else cells
     if not solved:
         best = max(scored, key=_score)
-        reached = (
-            "best "
-            f"{score_text(_score(best))}{_where(best)}, below "
-            f"{best.tau:g} (chance {score_text(best.cell.chance)})"
-        )
-        text = f"{label} solves none of {of}: {reached}."
-        return Finding(label, text, [], False)
+        reached = f"best {score_text(_score(best))}{_where(best)}, below {best.tau:g}"
+        text = f"{label} solves none of {of}: {reached} (chance {score_text(best.cell.chance)})."
+        return FoundSentence(text, [], False)
     share = f"all {of}" if len(solved) == len(scored) else f"{len(solved)} of {of}"
-    return Finding(label, f"{label} solves {share}{_windows(solved)}", _doubts(solved), True)
+    return FoundSentence(f"{label} solves {share}{_windows(solved)}", _doubts(solved), True)
 
 
 def _windows(solved: list[CellSummary]) -> str:
@@ -73,15 +68,10 @@ def _doubts(solved: list[CellSummary]) -> list[str]:
         summary.window is not None and summary.window.is_open and len(summary.cell.scored_rates) > 1
         for summary in solved
     )
-    return (
-        [
-            f"{count_text(open_ones, 'window')} "
-            f"reach{'es' if open_ones == 1 else ''} "
-            "the edge of the grid."
-        ]
-        if open_ones
-        else []
-    )
+    if not open_ones:
+        return []
+    reach = "reaches" if open_ones == 1 else "reach"
+    return [f"{count_text(open_ones, 'window')} {reach} the edge of the grid."]
 
 
 def _where(summary: CellSummary) -> str:

@@ -1,8 +1,7 @@
-"""Everything the page shows, gathered from folders of results: rows, curves, claims, pictures,
-commands and where it came from.
+"""Everything the page shows, gathered from folders of results.
 
-What lies beside a store is read with suspicion: a file of `recollect inspect` may be damaged, or
-not ours at all, and then it is left out.
+What lies beside a store is not trusted: a file of `recollect inspect` may be damaged, or not ours
+at all, and then it is left out.
 """
 
 import base64
@@ -14,14 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recollect.api import Results
-from recollect.reports.page import Context, write_report
-from recollect.reports.page.context import Claim, Inside, Picture, Source
+from recollect.reports.inspect.record import FOLDER
+from recollect.reports.page.context import (
+    Context,
+    EmbeddedPicture,
+    InspectedRun,
+    ShownClaim,
+    Source,
+)
+from recollect.reports.page.rendering import write_report
 from recollect.rows import Evaluation, RunRow
+from recollect.running.results import Results
 from recollect.store import Store
 
-FOLDER = "inspect"  # where `recollect inspect` leaves its pictures; its own module would load torch
-MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay one that can be mailed
+MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay small enough to mail
 MAX_RECORD_BYTES = 50_000_000
 PNG = b"\x89PNG\r\n\x1a\n"
 # Which of the study's figures draws what a section of the page shows.
@@ -43,7 +48,7 @@ class Evidence:
 
 
 def write_page(folders: Sequence[Path], output: Path | None = None) -> Path:
-    """Write the page about `folders` to `output`, or into the first of them; returns where it is."""
+    """Write the page about `folders` to `output`, or into the first of them; returns its path."""
     found = gather(folders)
     return write_report(output or folders[0], found.rows, found.curves, found.context)
 
@@ -87,11 +92,11 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _claims(results: Results) -> list[Claim]:
+def _claims(results: Results) -> list[ShownClaim]:
     from recollect.reports.paper.claims import check
 
     return [
-        Claim(
+        ShownClaim(
             found.claim.name,
             found.claim.statement,
             found.verdict,
@@ -105,17 +110,15 @@ def _claims(results: Results) -> list[Claim]:
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:
-    """The lines that make each section's pictures as files; where the study has no figure for it,
-    the numbers.
-    """
-    from recollect.reports.paper.figures.catalogue import QUESTIONS
+    """What makes each section's pictures as files; its numbers, if the study has no such figure."""
+    from recollect.reports.paper.figures.all_figures import DEFINITIONS
 
     where = shlex.join(map(str, folders))
-    ended = [row for row in rows if row.status in ("done", "diverged")]
+    ended = [row for row in rows if row.has_result]
     numbers = _exports(folders, "--format csv", "csv")
     commands = {"claims": [f"recollect claims {where}"], "runs": numbers}
     for section, names in FIGURES_OF.items():
-        fitting = [name for name in names if any(QUESTIONS[name].fits(row) for row in ended)]
+        fitting = [name for name in names if any(DEFINITIONS[name].fits(row) for row in ended)]
         drawn = [f"recollect figure {name} {where} -o {name}.pdf" for name in fitting]
         commands[section] = drawn or (
             _exports(folders, "--format json --curves", "json") if section == "curves" else numbers
@@ -139,8 +142,8 @@ def _exports(folders: Sequence[Path], options: str, suffix: str) -> list[str]:
 # ---- pictures of the insides of models ----
 
 
-def _insides(folders: Sequence[Path]) -> list[Inside]:
-    found: list[Inside] = []
+def _insides(folders: Sequence[Path]) -> list[InspectedRun]:
+    found: list[InspectedRun] = []
     left = MAX_PICTURE_BYTES
     for folder in folders:
         for path in sorted((folder / FOLDER).glob("*.json")):
@@ -149,7 +152,9 @@ def _insides(folders: Sequence[Path]) -> list[Inside]:
             if pictures:
                 left -= sum(len(picture.source) for picture in pictures)
                 texts = [str(record.get(key, "")) for key in ("run_id", "name", "command")]
-                found.append(Inside(texts[0] or path.stem, texts[1], texts[2], tuple(pictures)))
+                found.append(
+                    InspectedRun(texts[0] or path.stem, texts[1], texts[2], tuple(pictures))
+                )
     return found
 
 
@@ -161,10 +166,8 @@ def _record(path: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _pictures(folder: Path, entries: Any, left: int) -> Iterable[Picture]:
-    """Those that are PNG files inside the folder's own inspect folder, as long as there is room for
-    them.
-    """
+def _pictures(folder: Path, entries: Any, left: int) -> Iterable[EmbeddedPicture]:
+    """Those that are PNG files inside the folder's own inspect folder, while there is room."""
     home = (folder / FOLDER).resolve()
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict):
@@ -181,4 +184,6 @@ def _pictures(folder: Path, entries: Any, left: int) -> Iterable[Picture]:
         if data.startswith(PNG):
             source = "data:image/png;base64," + base64.b64encode(data).decode()
             left -= len(source)
-            yield Picture(str(entry.get("title", "")), str(entry.get("caption", "")), source)
+            yield EmbeddedPicture(
+                str(entry.get("title", "")), str(entry.get("caption", "")), source
+            )

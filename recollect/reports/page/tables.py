@@ -1,6 +1,4 @@
-"""The page's tables as rows of text; where a column sorts by a number, the number stands beside its
-text.
-"""
+"""The page's tables as lines of entries: texts, with numbers where a column sorts by them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,15 +7,13 @@ from typing import NamedTuple
 from recollect.analysis import (
     CellSummary,
     Window,
-    cautions,
     count_text,
     rate_text,
     score_text,
-    sentence,
 )
 from recollect.analysis.cells import Cell
 from recollect.analysis.settings import canonical
-from recollect.reports.page.context import Claim
+from recollect.reports.page.context import ShownClaim
 from recollect.rows import RunRow
 
 NONE = "–"
@@ -25,19 +21,11 @@ UNDECIDED = "not enough data"
 NEVER = 1e18  # sorts after any number of steps; JavaScript reads no "inf"
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """One table cell; `key` is what it sorts by, or None to sort by its text."""
 
     text: str
     key: float | None = None
-
-
-class CellLine(NamedTuple):
-    """What the summary says about one cell."""
-
-    sentence: str
-    cautions: list[str]
-    solved: bool
 
 
 class ProvenanceLine(NamedTuple):
@@ -49,56 +37,42 @@ class ProvenanceLine(NamedTuple):
     versions: str
 
 
-def cell_lines(summaries: Sequence[CellSummary]) -> list[CellLine]:
-    """One entry per cell for the summary list."""
-    return [
-        CellLine(sentence(summary), cautions(summary), summary.window is not None)
-        for summary in summaries
-    ]
-
-
-def window_lines(summaries: Sequence[CellSummary]) -> list[list[Entry]]:
-    """Cell, best score, its rate, window, its edges, spread over seeds, G(4), solved seeds, steps,
-    parameters, state, runs.
-    """
+def window_lines(summaries: Sequence[CellSummary]) -> list[list[TableEntry]]:
+    """One line per cell; the columns are those of the page's template."""
     return [_window_line(summary) for summary in summaries]
 
 
-def _window_line(summary: CellSummary) -> list[Entry]:
+def _window_line(summary: CellSummary) -> list[TableEntry]:
     cell, best, window = summary.cell, summary.best, summary.window
-    finished = Entry(f"{cell.scored_runs}/{len(cell.rows)}", cell.scored_runs)
-    sizes = [
-        _size_entry([row.parameters for row in cell.rows]),
-        _size_entry([row.state_size for row in cell.rows]),
-    ]
+    finished = TableEntry(f"{cell.scored_runs}/{len(cell.rows)}", cell.scored_runs)
+    sizes = [_number_entry(cell.parameters), _number_entry(cell.state_size)]
     if best is None:
-        return [Entry(cell.name), *[Entry(NONE, -1)] * 8, *sizes, finished]
+        return [TableEntry(cell.name), *[TableEntry(NONE, -1)] * 8, *sizes, finished]
     scores = best.scores.values()
     spread = f" ({score_text(min(scores))}–{score_text(max(scores))})" if len(scores) > 1 else ""
     steps = summary.steps_to_solve
     return [
-        Entry(cell.name),
-        Entry(score_text(best.mean) + spread, best.mean),
-        Entry(rate_text(best.lr), best.lr),
-        Entry(width_text(window), window.decades if window else -1),
-        Entry(
+        TableEntry(cell.name),
+        TableEntry(score_text(best.mean) + spread, best.mean),
+        TableEntry(rate_text(best.lr), best.lr),
+        TableEntry(width_text(window), window.decades if window else -1),
+        TableEntry(
             f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE,
             window.low if window else -1,
         ),
         _spread_entry(summary),
-        Entry(f"{_bound(window) if summary.luck < 1 else ''}{summary.luck:.0%}", summary.luck),
-        Entry(f"{summary.solved_seeds}/{len(scores)}", summary.solved_seeds / len(scores)),
-        Entry(f"{steps:,.0f}", steps)
+        TableEntry(f"{_bound(window) if summary.luck < 1 else ''}{summary.luck:.0%}", summary.luck),
+        TableEntry(f"{summary.solved_seeds}/{len(scores)}", summary.solved_seeds / len(scores)),
+        TableEntry(f"{steps:,.0f}", steps)
         if steps is not None
-        else Entry("never" if window is None else NONE, NEVER),
+        else TableEntry("never" if window is None else NONE, NEVER),
         *sizes,
         finished,
     ]
 
 
-def _size_entry(found: Sequence[int | None]) -> Entry:
-    size = next((size for size in found if size is not None), None)
-    return Entry(NONE, -1) if size is None else Entry(f"{size:,}", size)
+def _number_entry(number: float | None, form: str = ",") -> TableEntry:
+    return TableEntry(NONE, -1) if number is None else TableEntry(f"{number:{form}}", number)
 
 
 def width_text(window: Window | None) -> str:
@@ -106,25 +80,25 @@ def width_text(window: Window | None) -> str:
     return f"{_bound(window)}{window.decades:.2f}" if window else "none"
 
 
-def run_lines(cells: Sequence[Cell], limit: int) -> list[list[Entry]]:
+def run_lines(cells: Sequence[Cell], limit: int) -> list[list[TableEntry]]:
     """One line per run, failed ones first so that a cut never hides them."""
     rows = [(cell, row) for cell in cells for row in cell.rows]
     rows.sort(key=lambda pair: pair[1].status != "failed")
     return [_run_line(cell, row) for cell, row in rows[:limit]]
 
 
-def _run_line(cell: Cell, row: RunRow) -> list[Entry]:
+def _run_line(cell: Cell, row: RunRow) -> list[TableEntry]:
     lr, seed = row.spec["train"]["lr"], row.spec["seed"]
     return [
-        Entry(row.run_id),
-        Entry(cell.name),
-        Entry(rate_text(lr), lr),
-        Entry(str(seed), seed),
-        Entry(row.status),
-        Entry(NONE, -1) if row.score is None else Entry(score_text(row.score), row.score),
-        Entry(NONE, -1) if row.steps is None else Entry(f"{row.steps:,}", row.steps),
-        Entry(NONE, -1) if row.wall_s is None else Entry(f"{row.wall_s:,.1f}", row.wall_s),
-        Entry(_remark(row)),
+        TableEntry(row.run_id),
+        TableEntry(cell.name),
+        TableEntry(rate_text(lr), lr),
+        TableEntry(str(seed), seed),
+        TableEntry(row.status),
+        TableEntry(NONE, -1) if row.score is None else TableEntry(score_text(row.score), row.score),
+        _number_entry(row.steps),
+        _number_entry(row.wall_s, ",.1f"),
+        TableEntry(_remark(row)),
     ]
 
 
@@ -154,10 +128,8 @@ def provenance_lines(rows: Sequence[RunRow]) -> list[ProvenanceLine]:
     ]
 
 
-def claim_lines(claims: Sequence[Claim]) -> list[list[Entry]]:
-    """One line per claim about which the rows say anything, those decided at the study's own scale
-    first.
-    """
+def claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
+    """One line per claim about which the rows say anything, those decided at full scale first."""
     telling = [
         (place, claim)
         for place, claim in enumerate(claims)
@@ -166,24 +138,24 @@ def claim_lines(claims: Sequence[Claim]) -> list[list[Entry]]:
     telling.sort(key=lambda pair: pair[1].verdict == UNDECIDED)
     return [
         [
-            Entry(claim.name, place),
-            Entry(claim.text),
+            TableEntry(claim.name, place),
+            TableEntry(claim.text),
             _verdict(claim),
-            *map(Entry, (claim.numbers, claim.figure, claim.remark)),
+            *map(TableEntry, (claim.numbers, claim.figure, claim.remark)),
         ]
         for place, claim in telling
     ]
 
 
-def _verdict(claim: Claim) -> Entry:
-    return Entry(
+def _verdict(claim: ShownClaim) -> TableEntry:
+    return TableEntry(
         f"{claim.verdict} (at reduced scale: {claim.reduced.split(' (')[0]})"
         if claim.reduced
         else claim.verdict
     )
 
 
-def claims_count(claims: Sequence[Claim]) -> str:
+def claims_count(claims: Sequence[ShownClaim]) -> str:
     """26 claims: 5 reproduced, 1 not reproduced, 20 not enough data."""
     found = Counter(claim.verdict for claim in claims)
     parts = [
@@ -197,12 +169,12 @@ def _versions_text(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(versions.items())) or NONE
 
 
-def _spread_entry(summary: CellSummary) -> Entry:
+def _spread_entry(summary: CellSummary) -> TableEntry:
     spread = summary.spread
     if spread is None or spread.seeds < 2 or spread.high == 0:
-        return Entry(NONE, -1)
+        return TableEntry(NONE, -1)
     interval = f" ({spread.interval[0]:.2f}–{spread.interval[1]:.2f})" if spread.interval else ""
-    return Entry(f"{spread.low:.2f}–{spread.high:.2f}{interval}", spread.high - spread.low)
+    return TableEntry(f"{spread.low:.2f}–{spread.high:.2f}{interval}", spread.high - spread.low)
 
 
 def _bound(window: Window | None) -> str:

@@ -43,8 +43,8 @@ def preset_text(name: str, scale: Scale = "full") -> str:
     """Its specification, with the comments."""
     if name in DIAGRAMS:
         raise SpecError(
-            f"{PREFIX}{name} is a diagram, there is nothing to train; `recollect "
-            "presets` lists what there is"
+            f"{PREFIX}{name} is a diagram, there is nothing to train; `recollect presets` lists "
+            "what there is"
         )
     if name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
@@ -52,8 +52,8 @@ def preset_text(name: str, scale: Scale = "full") -> str:
         raise SpecError(f"{shorten(PREFIX + name)} is no experiment of the study; {remedy}")
     if scale not in SCALES:
         raise SpecError(
-            f"scale = {shorten(scale)}: must be full or small, as in {PREFIX}{name} "
-            f"and {PREFIX}{name}:small"
+            f"scale = {shorten(scale)}: must be full or small, as in {PREFIX}{name} and "
+            f"{PREFIX}{name}:small"
         )
     return (_FOLDER / f"{name}{'.small' if scale == 'small' else ''}.toml").read_text(
         encoding="utf-8"
@@ -65,8 +65,8 @@ def split_name(text: str) -> tuple[str, Scale]:
     name, colon, scale = text.removeprefix(PREFIX).partition(":")
     if colon and scale != "small":
         raise SpecError(
-            f"{shorten(text)}: the only other scale is small; write {PREFIX}{name} "
-            f"or {PREFIX}{name}:small"
+            f"{shorten(text)}: the only other scale is small; write {PREFIX}{name} or "
+            f"{PREFIX}{name}:small"
         )
     return name, "small" if colon else "full"
 

@@ -1,18 +1,17 @@
 """The official results the study compares itself with: figure 2 of Zoology (Arora et al. 2023), its
 "green stars".
 
-Digitised from assets/figure2.png of github.com/HazyResearch/zoology at tag iclr24 (de4e258), to
-within ERROR. Where a marker is hidden behind another one its height is a guess, and `hidden` says
-so. Attention's stars are all at 1. Zoology trained the other models with four layers there (its own
-configuration says so), not with two; and Mamba has no star. The four rates that were searched for
-them are analysis.ZOOLOGY_RATES.
+Digitised from assets/figure2.png of github.com/HazyResearch/zoology at tag iclr24 (de4e258), with
+an error of at most 0.02. A marker hidden behind another one was estimated, and `hidden` says so.
+Attention's stars are all at 1; Mamba has none. Zoology's configuration gave the other models four
+layers there, not two. The four rates searched are analysis.ZOOLOGY_RATES.
 """
 
 from typing import NamedTuple
 
-ERROR = 0.02
-SIZES = ((64, 4), (128, 8), (256, 16), (512, 64))  # (length, pairs)
-WIDTHS = (64, 128, 256, 512)
+from recollect.reports.paper.study import SIZES
+
+STAR_WIDTHS = (64, 128, 256, 512)
 
 
 class Star(NamedTuple):
@@ -35,7 +34,7 @@ STARS: dict[tuple[str, int, int, int], Star] = {
     (mixer, length, pairs, width): Star(float(word.lstrip("~")), word.startswith("~"))
     for mixer, lines in _DIGITISED.items()
     for (length, pairs), line in zip(SIZES, lines, strict=True)
-    for width, word in zip(WIDTHS, line.split(), strict=True)
+    for width, word in zip(STAR_WIDTHS, line.split(), strict=True)
 }
 
 

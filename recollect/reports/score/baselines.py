@@ -1,8 +1,7 @@
-"""Scores of known mixers, kept as rows in stored/CARD.json: a part of the package, and
-results/score is a link to it.
+"""Scores of known mixers, kept as rows in stored/CARD.json, a part of the package.
 
 A file holds every run of the card with its curve. Settings and results that are the same in all
-runs stand there once.
+runs are written once. results/score is a link to this folder.
 """
 
 import datetime
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import recollect
-from recollect.analysis import find_missing, group_cells, missing_text
+from recollect.analysis import Curves, find_missing, group_cells, missing_text
 from recollect.analysis.settings import canonical, flatten
 from recollect.errors import SpecError
-from recollect.rows import FINISHED, Evaluation, RunRow
+from recollect.rows import Evaluation, RunRow
 from recollect.store.durable import write_atomically
 
 FORMAT = 1
@@ -41,25 +40,21 @@ class Baselines:
         return ", ".join(f"{key} {value}" for key, value in self.about.items())
 
 
-def stored(card: str) -> Baselines | None:
-    """The baselines that came with this package, or None where there are none for this card."""
+def stored_baselines(card: str) -> Baselines | None:
+    """The baselines that came with this package, or None if it has none for this card."""
     path = _STORED / f"{card}.json"
     return read_baselines(path) if path.is_file() else None
 
 
-def save_baselines(
-    path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Mapping[str, Sequence[Evaluation]]
-) -> None:
-    """Write the rows of finished cards, by label; refuses what is not finished, which would compare
-    unlike searches.
-    """
+def save_baselines(path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Curves) -> None:
+    """Write the rows of finished cards, by label; an unfinished one would be another search."""
     everything = [row for own in rows.values() for row in own]
     if not everything:
         raise SpecError(f"--save {path}: nothing was scored; name at least one mixer")
-    if any(row.status not in FINISHED for row in everything):
+    if any(not row.is_finished for row in everything):
         raise SpecError(
-            f"--save {path}: "
-            f"{missing_text(find_missing(group_cells(everything)))}\nfinish the card first"
+            f"--save {path}: {missing_text(find_missing(group_cells(everything)))}\nfinish the "
+            "card first"
         )
     records = [
         {"label": label, **_record(row, curves)} for label, own in rows.items() for row in own
@@ -89,8 +84,8 @@ def read_baselines(path: Path) -> Baselines:
         table = json.loads(path.read_text(encoding="utf-8"))
         if table["format"] != FORMAT:
             raise SpecError(
-                f"{path}: format {table['format']}, made by another version of "
-                f"recollect; this one reads {FORMAT}"
+                f"{path}: format {table['format']}, made by another version of recollect; this "
+                f"one reads {FORMAT}"
             )
         rows: dict[str, list[RunRow]] = {}
         curves = {}
@@ -102,8 +97,8 @@ def read_baselines(path: Path) -> Baselines:
         return Baselines(str(path), dict(table["about"]), rows, curves)
     except OSError as error:
         raise SpecError(
-            f"{path}: cannot be read ({error.strerror}); give a file made by "
-            "`recollect score --save`"
+            f"{path}: cannot be read ({error.strerror}); give a file made by `recollect score "
+            "--save`"
         ) from None
     except (KeyError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__}: {error}"[:120]
@@ -112,8 +107,8 @@ def read_baselines(path: Path) -> Baselines:
         ) from None
 
 
-def _record(row: RunRow, curves: Mapping[str, Sequence[Evaluation]]) -> dict[str, Any]:
-    """A flat table of JSON values; results with six digits, and a loss that is no number as null."""
+def _record(row: RunRow, curves: Curves) -> dict[str, Any]:
+    """A flat table of JSON values; results with six digits, a loss that is not finite as null."""
     settings = {f"spec.{key}": value for key, value in flatten(row.spec).items()}
     results = {key: value for key, value in asdict(row).items() if key != "spec"}
     points = [[getattr(point, name) for name in _POINT] for point in curves.get(row.run_id, ())]

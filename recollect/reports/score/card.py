@@ -1,4 +1,4 @@
-"""The card's sweep for one mixer: a plain specification (cpu.toml, gpu.toml) with the mixer put in."""
+"""The card's sweep for one mixer: a specification (cpu.toml, gpu.toml) with the mixer put in."""
 
 import contextlib
 import json
@@ -8,39 +8,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.analysis.settings import flatten, value_text
+from recollect.analysis.settings import flatten
+from recollect.analysis.wording import value_text
 from recollect.errors import SpecError
 from recollect.spec.base import shorten, suggest
 from recollect.spec.sweep import Sweep, parse_sweep
 
 CARDS = ("cpu", "gpu")
-SURROUNDINGS = (
-    "block",
-    "norm",
-    "positions",
-)  # of the model, not of the mixer, but a mixer is scored together with them
+# Settings of the model, not of the mixer, but a mixer is scored together with them.
+SURROUNDINGS = ("block", "norm", "positions")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A mixer as it was asked for."""
+class ScoredMixer:
+    """A mixer as the user wrote it."""
 
     label: str
     overrides: tuple[str, ...]  # what puts it into a specification
 
 
-def read_entry(text: str) -> Entry:
-    """`mamba`, `{name = "mamba", state = 32}`, `{name = "attention", positions = "rope"}` or a list
-    of such by layer.
-    """
+def read_mixer(text: str) -> ScoredMixer:
+    """`mamba`, `{name = "mamba", state = 32}`, or a list of such by layer."""
     if not text.strip() or not text.isprintable():
         raise SpecError(
-            f"mixer {shorten(text)}: must be a name, or a table "
-            "such as "
-            f'{{name = "mamba", state = 32}}'
+            f"mixer {shorten(text)}: must be a name, or a table such as "
+            '{name = "mamba", state = 32}'
         )
     if text.lstrip()[0] not in "{[":
-        return Entry(text.strip(), (f"model.mixer={_inline(text.strip())}",))
+        return ScoredMixer(text.strip(), (f"model.mixer={_inline(text.strip())}",))
     try:
         mixer = tomllib.loads(f"mixer = {text}")["mixer"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -59,14 +54,13 @@ def read_entry(text: str) -> Entry:
         f"model.mixer={_inline(options)}",
         *(f"model.{key}={_inline(entry)}" for key, entry in around.items()),
     ]
-    return Entry(value_text(mixer), tuple(overrides))
+    return ScoredMixer(value_text(mixer), tuple(overrides))
 
 
-def card_sweep(card: str, entry: Entry, overrides: Sequence[str] = ()) -> Sweep:
-    """The runs that score a mixer; `a.b=1` overrides change the recipe, so that no stored baseline
-    fits any more.
+def card_sweep(card: str, entry: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
+    """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits.
 
-    Cells that the mixer cannot be built at (a stack of two kinds has no depth 1) are left out,
+    Cells at which the mixer cannot be built (a stack of two kinds has no depth 1) are left out,
     unless that is all of them.
     """
     if card not in CARDS:

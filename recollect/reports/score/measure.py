@@ -1,14 +1,23 @@
-"""A card's rows as the numbers on it."""
+"""The numbers of a card, from its rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.analysis import Cell, CellSummary, Point, best_points, group_cells, summarise, value
-from recollect.rows import Evaluation, RunRow
+from recollect.analysis import (
+    Cell,
+    CellSummary,
+    Curves,
+    ScalingPoint,
+    best_points,
+    get_setting,
+    group_cells,
+    summarise,
+)
+from recollect.rows import RunRow
 
 
 @dataclass(frozen=True)
-class Score:
+class MixerScore:
     """What the card says about one mixer.
 
     The standard cells are those of the first cell's width and length.
@@ -16,10 +25,9 @@ class Score:
 
     label: str
     windows: dict[int, CellSummary]  # the standard cells by their depth
-    widths: tuple[
-        Point, ...
-    ]  # of the deepest standard cell and those like it at other widths, each at its best rate
-    lengths: tuple[Point, ...]
+    # The deepest standard cell and those like it at other widths, each at its best rate.
+    widths: tuple[ScalingPoint, ...]
+    lengths: tuple[ScalingPoint, ...]
     parameters: int | None  # of the deepest standard cell, as the next two
     state_size: int | None
     run_steps_per_s: float | None  # measured while it trained, evaluations included
@@ -27,19 +35,17 @@ class Score:
     missing: int  # runs without a result
 
 
-def measure(
-    label: str, rows: Sequence[RunRow], curves: Mapping[str, Sequence[Evaluation]]
-) -> Score:
+def score_mixer(label: str, rows: Sequence[RunRow], curves: Curves) -> MixerScore:
     """`rows` are one mixer's, in the order of the card."""
     cells = group_cells(rows)
-    width, length = _place(cells[0])
-    standard = sorted((cell for cell in cells if _place(cell) == (width, length)), key=_depth)
+    width, length = _sizes(cells[0])
+    standard = sorted((cell for cell in cells if _sizes(cell) == (width, length)), key=_depth)
     deepest = standard[-1]
     like = [cell for cell in cells if _depth(cell) == _depth(deepest)]
-    widths = best_points([cell for cell in like if _place(cell)[1] == length], "model.width")
-    lengths = best_points([cell for cell in like if _place(cell)[0] == width], "task.length")
+    widths = best_points([cell for cell in like if _sizes(cell)[1] == length], "model.width")
+    lengths = best_points([cell for cell in like if _sizes(cell)[0] == width], "task.length")
     own = next((point for point in widths if point.cell is deepest), None)
-    return Score(
+    return MixerScore(
         label=label,
         windows={_depth(summary.cell): summary for summary in summarise(standard, curves)},
         widths=tuple(widths),
@@ -52,12 +58,13 @@ def measure(
     )
 
 
-def _place(cell: Cell) -> tuple[int, int]:
-    return value(cell.rows[0], "model.width"), value(cell.rows[0], "task.length")
+def _sizes(cell: Cell) -> tuple[int, int]:
+    """Width and length."""
+    return get_setting(cell.rows[0], "model.width"), get_setting(cell.rows[0], "task.length")
 
 
 def _depth(cell: Cell) -> int:
-    return int(value(cell.rows[0], "model.depth"))
+    return int(get_setting(cell.rows[0], "model.depth"))
 
 
 def _speed(rows: Sequence[RunRow]) -> float | None:

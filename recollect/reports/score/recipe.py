@@ -1,4 +1,4 @@
-"""What two scores must share to be comparable: task, training, sizes, rates, seeds; all but the
+"""What two scores must share to be comparable: task, training, sizes, rates and seeds; all but the
 mixer and its surroundings.
 """
 
@@ -7,28 +7,29 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from recollect.analysis.settings import canonical, flatten, value_text
+from recollect.analysis.settings import canonical, flatten
+from recollect.analysis.wording import value_text
 from recollect.errors import SpecError
 from recollect.reports.score.card import SURROUNDINGS
 from recollect.spec.train import TrainSpec
 from recollect.tasks.options import TASKS
 
 Spec = Mapping[str, Any]
-Place = tuple[Any, ...]
-PLACE = ("model.depth", "model.width", "task.length")  # where a cell stands on the card
+CARD_AXES = ("model.depth", "model.width", "task.length")
+CardCell = tuple[Any, ...]  # values of CARD_AXES
 
 
 def refuse_other_recipe(here: Iterable[Spec], there: Iterable[Spec], where: str) -> None:
     """SpecError unless the runs `here` can be compared with those stored `there`.
 
-    Whatever stands at the same place of both cards must have been trained on the same, rates and
-    seeds included. A place that one card does not have (not every mixer can be built at every depth
-    and width) is no hindrance, as long as there is another.
+    A cell that both cards have must have been trained alike, rates and seeds included. A cell that
+    one of them lacks (not every mixer can be built at every depth and width) does not matter, as
+    long as they share another.
     """
-    ours, theirs = _by_place(here), _by_place(there)
-    common = [place for place in ours if place in theirs]
+    ours, theirs = _by_cell(here), _by_cell(there)
+    common = [cell for cell in ours if cell in theirs]
     other = next(
-        (place for place in common if _identity(ours[place]) != _identity(theirs[place])), None
+        (cell for cell in common if _identity(ours[cell]) != _identity(theirs[cell])), None
     )
     if common and other is None:
         return
@@ -43,12 +44,12 @@ def refuse_other_recipe(here: Iterable[Spec], there: Iterable[Spec], where: str)
     )
 
 
-def _by_place(specs: Iterable[Spec]) -> dict[Place, list[dict[str, Any]]]:
-    places: dict[Place, list[dict[str, Any]]] = {}
+def _by_cell(specs: Iterable[Spec]) -> dict[CardCell, list[dict[str, Any]]]:
+    cells: dict[CardCell, list[dict[str, Any]]] = {}
     for spec in specs:
         shared = _shared(spec)
-        places.setdefault(tuple(shared.get(key) for key in PLACE), []).append(shared)
-    return places
+        cells.setdefault(tuple(shared.get(key) for key in CARD_AXES), []).append(shared)
+    return cells
 
 
 def _identity(runs: Iterable[dict[str, Any]]) -> set[str]:
@@ -78,7 +79,7 @@ def _shared(spec: Spec) -> dict[str, Any]:
 
 
 def _filled(kind: Any, table: dict[str, Any]) -> dict[str, Any]:
-    """With what was stored before an option existed at that option's default: it meant the same."""
+    """Options that did not exist when a row was stored are at their default: it meant the same."""
     try:
         return dict(kind.model_validate(table).model_dump(mode="json")) if kind else table
     except ValidationError:

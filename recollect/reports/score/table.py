@@ -6,15 +6,23 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from recollect.analysis import TAU, CellSummary, Point, deviation, rate_text, score_text, value
-from recollect.reports.score.measure import Score
+from recollect.analysis import (
+    TAU,
+    CellSummary,
+    ScalingPoint,
+    deviation,
+    get_setting,
+    rate_text,
+    score_text,
+)
+from recollect.reports.score.measure import MixerScore
 
 NONE = "-"
-Styled = Sequence[tuple[Score, str]]
+Styled = Sequence[tuple[MixerScore, str]]
 
 
 def score_tables(
-    scores: Sequence[Score], baselines: Sequence[Score], notes: Sequence[str] = ()
+    scores: Sequence[MixerScore], baselines: Sequence[MixerScore], notes: Sequence[str] = ()
 ) -> Group:
     """A table for each depth, then one for the series and the costs; what was scored is bold,
     baselines stand below it.
@@ -25,18 +33,14 @@ def score_tables(
     depths = sorted({depth for score, _ in styled for depth in score.windows})
     parts = [*(_window_table(styled, depth) for depth in depths), _series_table(styled)]
     legend = [
-        "window: decades of learning rate with a mean score of "
-        "at least "
-        f"{TAU:g}, with its 95 % bootstrap interval over seeds;",
-        ">= where the grid ends first. +- is the standard deviation "
-        "over seeds "
-        "at the best rate. Steps to solve: median of "
-        "the seeds at that rate.",
+        f"window: decades of learning rate with a mean score of at least {TAU:g}, with its 95 % "
+        "bootstrap interval over seeds;",
+        ">= where the grid ends first. +- is the standard deviation over seeds at the best rate. "
+        "Steps to solve: median of the seeds at that rate.",
     ]
     unfinished = [
-        f"{score.label}: {score.missing} of {score.planned} runs have no "
-        "result "
-        "yet; a best score can still rise"
+        f"{score.label}: {score.missing} of {score.planned} runs have no result yet; a best score "
+        "can still rise"
         for score, _ in styled
         if score.missing
     ]
@@ -64,12 +68,11 @@ def _table(title: str, *columns: str) -> Table:
 def _window_table(styled: Styled, depth: int) -> Table:
     cell = next(score.windows[depth].cell for score, _ in styled if depth in score.windows)
     width, length, pairs = (
-        value(cell.rows[0], key) for key in ("model.width", "task.length", "task.pairs")
+        get_setting(cell.rows[0], key) for key in ("model.width", "task.length", "task.pairs")
     )
     title = (
-        f"\ndepth {depth}, width {width}, length {length} with {pairs} "
-        "pairs; "
-        f"chance {score_text(cell.chance)}"
+        f"\ndepth {depth}, width {width}, length {length} with {pairs} pairs; chance "
+        f"{score_text(cell.chance)}"
     )
     table = _table(
         title,
@@ -111,9 +114,8 @@ def _series_table(styled: Styled) -> Table:
     lengths = sorted({point.x for score in everything for point in score.lengths})
     axes = [f"width {width}" for width in widths] + [f"length {length}" for length in lengths]
     title = (
-        "\nbest score over width and over length, the other as "
-        "above; size "
-        "and speed of the model above"
+        "\nbest score over width and over length, the other as above; size and speed of the model "
+        "above"
     )
     table = _table(title, "mixer", *axes, "parameters", "state", "run-steps/s")
     for score, style in styled:
@@ -135,7 +137,7 @@ def _series_table(styled: Styled) -> Table:
     return table
 
 
-def _point_text(point: Point | None) -> str:
+def _point_text(point: ScalingPoint | None) -> str:
     return _mean_text(point.mean, point.scores) if point else NONE
 
 

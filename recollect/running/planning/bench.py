@@ -10,7 +10,7 @@ weights, moments and gradients, once written and once read.
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -18,13 +18,17 @@ from typing import Any
 import torch
 
 from recollect.errors import SpecError
-from recollect.running.planning import planner
-from recollect.running.rehearsal import rehearse
+from recollect.running.planning.cost import cost
+from recollect.running.planning.memory import MEMORY_SHARE, free_memory
+from recollect.running.planning.precompile import precompile
+from recollect.running.planning.speed import wait, warm_steps
+from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.spec.train import Precision
 from recollect.store import checkpoint
 from recollect.tasks.build import build_task
 from recollect.training.population import Population
+from recollect.training.precision import matmul_precision
 
 TIMED_S = 0.6  # at least so long is timed, by so many steps
 TIMED_STEPS = 5
@@ -108,7 +112,7 @@ class Report:
             ) from None
 
 
-def shape_of(text: str) -> Shape:
+def parse_shape(text: str) -> Shape:
     """S1, S2, S3, or WIDTHxLENGTHxPAIRSxBATCH."""
     if text in SHAPES:
         return SHAPES[text]
@@ -121,7 +125,7 @@ def shape_of(text: str) -> Shape:
     return Shape(text, *(int(part) for part in parts))
 
 
-def examine(device: torch.device, precision: Precision) -> Report:
+def describe_device(device: torch.device, precision: Precision) -> Report:
     """The device and what it can do at best."""
     name = (
         torch.cuda.get_device_name(device)
@@ -142,47 +146,45 @@ def examine(device: torch.device, precision: Precision) -> Report:
 def measure(
     run: RunSpec, shape: str, population: int | None, report: Report, device: torch.device
 ) -> Speed:
-    """The speed of so many members together, or of the fastest number of them among powers of two."""
-    cost = planner.cost(run)
-    seconds = max(
-        cost.operations / report.multiply_adds_per_s,
-        2 * cost.memory_bytes / report.copy_bytes_per_s,
+    """The speed of so many members together, or of the fastest power of two of them."""
+    counted = cost(run)
+    limit_s = max(
+        counted.operations / report.multiply_adds_per_s,
+        2 * counted.memory_bytes / report.copy_bytes_per_s,
     )
     precision = "fp32" if device.type == "cpu" else run.train.precision
-    best: Speed | None = None
-    problem = ""
-    planner.use_threads(run, torch.get_num_threads())
-    for size in [population] if population else _sizes(cost.memory_bytes, device):
+    best = Speed(
+        run.model.mixer.name, shape, 0, precision, 0, 0, 0, counted.memory_bytes, 1 / limit_s
+    )
+    for size in [population] if population else _sizes(counted.memory_bytes, device):
         try:
-            per_s, first_s, memory = _timed(run, size, device)
+            with threads_for(run, torch.get_num_threads()):
+                per_s, first_s, allocated = _timed(run, size, device)
         except (RuntimeError, MemoryError) as error:
-            problem = str(error).partition("\n")[0]
-            break
+            return best if best.population else replace(best, problem=_first_line(error))
         finally:
             if device.type == "cuda":
                 torch.cuda.empty_cache()
-        found = Speed(
-            run.model.mixer.name,
-            shape,
-            size,
-            precision,
-            per_s,
-            first_s,
-            memory,
-            cost.memory_bytes,
-            1 / seconds,
+        found = replace(
+            best,
+            population=size,
+            run_steps_per_s=per_s,
+            first_step_s=first_s,
+            memory_per_member=allocated,
         )
-        if best is not None and found.run_steps_per_s < 1.05 * best.run_steps_per_s:
+        if found.run_steps_per_s < 1.05 * best.run_steps_per_s:
             return max(best, found, key=lambda speed: speed.run_steps_per_s)
         best = found
-    return best or Speed(
-        run.model.mixer.name, shape, 0, precision, 0, 0, 0, cost.memory_bytes, 1 / seconds, problem
-    )
+    return best
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _sizes(memory_bytes: int, device: torch.device) -> Iterator[int]:
     size = 8 if device.type == "cuda" else 1
-    fits = planner.MEMORY_SHARE * planner.free_memory(device) / memory_bytes
+    fits = MEMORY_SHARE * free_memory(device) / memory_bytes
     while size <= max(1, min(fits, 128)):
         yield size
         size *= 2
@@ -193,35 +195,30 @@ def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float,
     members = [run.model_copy(update={"seed": seed}) for seed in range(size)]
     task = build_task(run.task, run.data_seed, run.train.batch, device)
     task.batch("train", 0)
-    planner.wait(device)
+    wait(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
     start = time.perf_counter()
-    rehearse(run, task, device)
+    precompile(run, task, device)
     population = Population(members, task, device)
     population.train_step(task.batch("train", 0))
-    planner.wait(device)
+    wait(device)
     first_s = time.perf_counter() - start
-    for _ in range(planner.warm_steps(device)):
+    for _ in range(warm_steps(device)):
         population.train_step(task.batch("train", population.step))
-    planner.wait(device)
+    wait(device)
     start, steps, elapsed = time.perf_counter(), 0, 0.0
     while not steps or elapsed < TIMED_S:
-        population.step = (
-            0  # the same ones again and again: a fast machine would come to the end of the run
-        )
-        for _ in range(
-            TIMED_STEPS
-        ):  # training does not wait for the device after every step either
+        population.restart_clock()  # a fast machine would come to the end of the run
+        # Training does not wait for the device after every step either.
+        for _ in range(TIMED_STEPS):
             population.train_step(task.batch("train", population.step))
-        planner.wait(device)
+        wait(device)
         steps += TIMED_STEPS
         elapsed = time.perf_counter() - start
-    memory = (
-        (torch.cuda.max_memory_allocated(device) - before) // size if device.type == "cuda" else 0
-    )
-    return size * steps / elapsed, first_s, memory
+    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else before
+    return size * steps / elapsed, first_s, (peak - before) // size
 
 
 def copy_bytes_per_s(device: torch.device) -> float:
@@ -237,23 +234,22 @@ def multiply_adds_per_s(device: torch.device, precision: Precision) -> float:
     size = 8192 if device.type == "cuda" else 1024
     dtype = torch.bfloat16 if precision == "bf16" and device.type == "cuda" else torch.float32
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
-    return size**3 / _median_seconds(lambda: a @ b, device)
+    with matmul_precision(device, precision):
+        return size**3 / _median_seconds(lambda: a @ b, device)
 
 
 def _median_seconds(work: Any, device: torch.device) -> float:
     times = []
     for _ in range(8):
-        planner.wait(device)
+        wait(device)
         start = time.perf_counter()
         work()
-        planner.wait(device)
+        wait(device)
         times.append(time.perf_counter() - start)
     return statistics.median(times[2:])
 
 
-def slower(now: Sequence[Speed], before: Sequence[Speed]) -> dict[tuple[str, str], float]:
+def compare_speeds(now: Sequence[Speed], before: Sequence[Speed]) -> dict[tuple[str, str], float]:
     """For each mixer and shape in both: today's speed as a share of the stored one."""
     stored = {(speed.mixer, speed.shape): speed.run_steps_per_s for speed in before}
     keys = [(speed.mixer, speed.shape) for speed in now]

@@ -6,12 +6,15 @@ in stages, and after each the rows are looked at again. The first of these that 
 is next:
 
   begun    what an earlier call had to leave half way
-  coarse   in every cell (all but rate and seed) a coarse grid of rates, one seed: Zoology's four if they are planned, and
-           others at least COARSE decades from what is there
-  edges    between a rate that solves the task and its neighbour that does not, the rate in the middle, until none is left
-           between; beyond the last rate tried, if it solves the task, the next
-  search   the other rates of cells that nothing has solved yet, from the best outwards: a coarse grid misses a narrow window
-  seeds    one more seed at the telling rates: those whose verdict (solved, between, chance) is not that of all their neighbours
+  coarse   in every cell (all but rate and seed) a coarse grid of rates, one seed: Zoology's four if
+           they are planned, and others at least COARSE decades from what is there
+  edges    between a rate that solves the task and its neighbour that does not, the rate in the
+           middle, until none is left between; beyond the last rate tried, if it solves the task,
+           the next
+  search   the other rates of cells that nothing has solved yet, from the best outwards: a coarse
+           grid misses a narrow window
+  seeds    one more seed at the telling rates: those whose verdict (solved, between, chance) is not
+           that of all their neighbours
   rest     everything else, rates before seeds
 
 So a cell that is solved at every rate, or at chance at every rate, gets nothing more before `rest`.

@@ -3,10 +3,6 @@
 A task is added here, as a specification, and in recollect/tasks, as a drawing of rows.
 """
 
-from typing import Annotated
-
-from pydantic import Field
-
 from recollect.tasks.options.base import TaskSpec as TaskSpec
 from recollect.tasks.options.pairs import MqarSpec as MqarSpec
 from recollect.tasks.options.pairs import PairsSpec as PairsSpec
@@ -15,9 +11,6 @@ from recollect.tasks.options.strings import CopyingSpec as CopyingSpec
 from recollect.tasks.options.strings import NgramLookupSpec as NgramLookupSpec
 from recollect.tasks.options.strings import StringsSpec as StringsSpec
 
-AnyTask = Annotated[
-    MqarSpec | RecallSpec | CopyingSpec | NgramLookupSpec, Field(discriminator="name")
-]
 TASKS: dict[str, type[TaskSpec]] = {
     "mqar": MqarSpec,
     "recall": RecallSpec,

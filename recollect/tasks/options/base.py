@@ -27,8 +27,8 @@ class TaskSpec(Spec, ABC):
     test_rows: int = Field(3_000, ge=1, le=1_000_000, description="rows of each test split")
     data: Literal["reshuffled", "fixed", "fresh"] = Field(
         "reshuffled",
-        description="train_rows rows in a new order every epoch, in the same order, or "
-        "new rows at every step",
+        description="train_rows rows in a new order every epoch, in the same order, or new rows at "
+        "every step",
     )
 
     @property
@@ -72,6 +72,6 @@ class TaskSpec(Spec, ABC):
         """Refuse a batch that one epoch cannot fill."""
         if not 1 <= batch <= self.train_rows:
             raise ValueError(
-                f"batch = {batch}: must be between 1 and train_rows = {self.train_rows}; "
-                "use a smaller batch"
+                f"batch = {batch}: must be between 1 and train_rows = {self.train_rows}; use a "
+                "smaller batch"
             )

@@ -22,8 +22,8 @@ class PairsSpec(TaskSpec, ABC):
     pairs: int = Field(4, ge=1, le=16_384, description="key-value pairs of a row")
     vocabulary_split: Literal["shared", "halves"] = Field(
         "shared",
-        description="keys and values from one set, or keys from the lower half of the ids "
-        "and values from the upper",
+        description="keys and values from one set, or keys from the lower half of the ids and "
+        "values from the upper",
     )
     filler: Literal["zero", "random"] = Field(
         "zero", description="what stands where nothing is said: token 0, or any token at random"
@@ -72,8 +72,7 @@ class PairsSpec(TaskSpec, ABC):
         if self.vocabulary_split == "shared" and self.vocabulary < 2 * self.pairs + 2:
             raise ValueError(
                 f"vocabulary = {self.vocabulary}: must be at least 2 * pairs + 2 = "
-                f"{2 * self.pairs + 2} "
-                "(filler, the tokens of a row, one to spare); use at most "
+                f"{2 * self.pairs + 2} (filler, the tokens of a row, one to spare); use at most "
                 f"{(self.vocabulary - 2) // 2} pairs"
             )
         if self.vocabulary_split == "halves" and self.vocabulary % 2:
@@ -83,9 +82,9 @@ class PairsSpec(TaskSpec, ABC):
             )
         if self.vocabulary_split == "halves" and self.pairs >= self.vocabulary // 2:
             raise ValueError(
-                f"pairs = {self.pairs}: half of vocabulary = {self.vocabulary} holds "
-                f"only {self.vocabulary // 2 - 1} keys; "
-                f"use a vocabulary of at least {2 * self.pairs + 2}"
+                f"pairs = {self.pairs}: half of vocabulary = {self.vocabulary} holds only "
+                f"{self.vocabulary // 2 - 1} keys; use a vocabulary of at least "
+                f"{2 * self.pairs + 2}"
             )
         return self
 
@@ -94,8 +93,8 @@ class PairsSpec(TaskSpec, ABC):
         rows = max(self.test_rows, 0 if self.data == "fresh" else self.train_rows)
         if rows * self.length > MOST_TOKENS:
             raise ValueError(
-                f"{rows} rows of length {self.length} are {rows * self.length} tokens: "
-                f"must be at most {MOST_TOKENS}; "
+                f"{rows} rows of length {self.length} are {rows * self.length} tokens: must be at "
+                f"most {MOST_TOKENS}; "
                 'use fewer rows, or data = "fresh"'
             )
         return self
@@ -107,8 +106,8 @@ class MqarSpec(PairsSpec):
     name: Literal["mqar"] = "mqar"
     placement: Literal["power", "uniform"] = Field(
         "power",
-        description="slot g behind the pairs is asked with weight (g + 1) ** (power - 1), "
-        "or all slots alike",
+        description="slot g behind the pairs is asked with weight (g + 1) ** (power - 1), or all "
+        "slots alike",
     )
     power: float = Field(
         0.01, ge=0, le=10, description="exponent of the power-law placement; 1 is uniform"
@@ -132,13 +131,13 @@ class MqarSpec(PairsSpec):
     def _room_in_row(self) -> Self:
         if self.length % 2:
             raise ValueError(
-                f"length = {self.length}: must be even, questions stand at even "
-                f"positions; use {self.length + 1}"
+                f"length = {self.length}: must be even, questions stand at even positions; use "
+                f"{self.length + 1}"
             )
         if 4 * self.pairs > self.length:
             raise ValueError(
-                f"pairs = {self.pairs}: 4 * pairs must be at most length = "
-                f"{self.length}; use at most {self.length // 4} pairs"
+                f"pairs = {self.pairs}: 4 * pairs must be at most length = {self.length}; use at "
+                f"most {self.length // 4} pairs"
             )
         return self
 
@@ -158,8 +157,8 @@ class RecallSpec(PairsSpec):
     name: Literal["recall"] = "recall"
     query: Literal["last", "anywhere"] = Field(
         "last",
-        description="where the question stands: at the last position, or at any position "
-        "behind the pairs",
+        description="where the question stands: at the last position, or at any position behind "
+        "the pairs",
     )
 
     @property
@@ -170,7 +169,7 @@ class RecallSpec(PairsSpec):
     def _room_in_row(self) -> Self:
         if 2 * self.pairs + 1 > self.length:
             raise ValueError(
-                f"pairs = {self.pairs}: 2 * pairs + 1 must be at most length = {self.length}; "
-                f"use at most {(self.length - 1) // 2} pairs"
+                f"pairs = {self.pairs}: 2 * pairs + 1 must be at most length = {self.length}; use "
+                f"at most {(self.length - 1) // 2} pairs"
             )
         return self

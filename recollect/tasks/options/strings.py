@@ -134,13 +134,13 @@ class StringsSpec(TaskSpec, ABC):
         shortest = self._shortest_string
         if self.min_length > self.max_length:
             raise ValueError(
-                f"min_length = {self.min_length}: must be at most max_length = "
-                f"{self.max_length}; exchange them"
+                f"min_length = {self.min_length}: must be at most max_length = {self.max_length}; "
+                "exchange them"
             )
         if self.min_length < shortest:
             raise ValueError(
-                f"min_length = {self.min_length}: must be at least {shortest} to hold a "
-                "question and an answer"
+                f"min_length = {self.min_length}: must be at least {shortest} to hold a question "
+                "and an answer"
             )
         for letters in self.eval_lengths:
             if not shortest <= letters <= 32_000:
@@ -149,8 +149,8 @@ class StringsSpec(TaskSpec, ABC):
                 )
         if len(set(self.eval_lengths)) < len(self.eval_lengths):
             raise ValueError(
-                f"eval_lengths = {list(self.eval_lengths)}: every length must stand "
-                "there once; drop the repeats"
+                f"eval_lengths = {list(self.eval_lengths)}: every length must stand there once; "
+                "drop the repeats"
             )
         return self
 
@@ -164,14 +164,14 @@ class StringsSpec(TaskSpec, ABC):
             )
         if self.examples_per_row * self.max_length > MOST_LETTERS:
             raise ValueError(
-                f"context = {self.context}: may begin {self.examples_per_row} examples "
-                f"of up to {self.max_length} letters, "
-                f"more than {MOST_LETTERS} letters a row; raise min_length or lower context"
+                f"context = {self.context}: may begin {self.examples_per_row} examples of up to "
+                f"{self.max_length} letters, more than {MOST_LETTERS} letters a row; raise "
+                "min_length or lower context"
             )
         if self.test_rows * self.longest > MOST_TOKENS:
             raise ValueError(
-                f"test_rows = {self.test_rows}: test_rows * {self.longest} tokens must "
-                f"be at most {MOST_TOKENS}; use fewer rows"
+                f"test_rows = {self.test_rows}: test_rows * {self.longest} tokens must be at most "
+                f"{MOST_TOKENS}; use fewer rows"
             )
         return self
 

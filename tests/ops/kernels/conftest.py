@@ -6,12 +6,16 @@ any of them is.
 """
 
 import os
-from collections.abc import Iterator
+import pkgutil
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
+
+import recollect.ops
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
@@ -57,3 +61,19 @@ def exact_products() -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     yield
     torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture
+def switch_kernels(monkeypatch: pytest.MonkeyPatch, exact_products: None) -> Callable[[bool], None]:
+    """Turns all kernels on or off, whatever the device: an operation is a folder of recollect.ops
+    that asks `use_triton`, and only where a kernel runs is its module imported.
+    """
+    folders = [found.name for found in pkgutil.iter_modules(recollect.ops.__path__) if found.ispkg]
+    modules = [import_module(f"recollect.ops.{folder}") for folder in folders]
+
+    def switch(on: bool) -> None:
+        for module in modules:
+            if hasattr(module, "use_triton"):
+                monkeypatch.setattr(module, "use_triton", lambda *tensors: on)
+
+    return switch

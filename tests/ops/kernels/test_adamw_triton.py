@@ -9,13 +9,12 @@ from torch import Tensor
 
 from recollect.ops.adamw import adamw_ as plain_
 
-kernel = pytest.importorskip("recollect.ops.adamw_triton", reason="Triton is not installed")
+kernel = pytest.importorskip("recollect.ops.adamw.triton_kernel", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::RuntimeWarning"
-)  # the interpreter computes with NumPy, which warns of NaN
+# the interpreter computes with NumPy, which warns of NaN
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +34,16 @@ def numbers(population: int, step: int, clipped: bool, dtype: torch.dtype) -> di
     return {
         "keep_P": 1 - rate_P * torch.linspace(0, 0.5, population, dtype=dtype, device=DEVICE),
         "step_P": rate_P / (1 - BETA1 ** (step + 1)),
-        "root": torch.full((), math.sqrt(1 - BETA2 ** (step + 1)), dtype=torch.float64, device=DEVICE),
-        "shrink_P": torch.linspace(0.1, 1, population, dtype=dtype, device=DEVICE) if clipped else None,
-        "beta1": BETA1, "beta2": BETA2, "eps": EPS,
-    }  # fmt: skip
+        "root": torch.full(
+            (), math.sqrt(1 - BETA2 ** (step + 1)), dtype=torch.float64, device=DEVICE
+        ),
+        "shrink_P": torch.linspace(0.1, 1, population, dtype=dtype, device=DEVICE)
+        if clipped
+        else None,
+        "beta1": BETA1,
+        "beta2": BETA2,
+        "eps": EPS,
+    }
 
 
 def gradients(shape: tuple[int, ...], steps: int) -> list[Tensor]:
@@ -61,9 +66,8 @@ def after(
     for step, gradient in enumerate(grads):
         given = gradient.to(dtype)
         update_(parameter, given, first, second, **numbers(shape[0], step, clipped, dtype))
-        assert (
-            torch.equal(given, gradient.to(dtype)) or gradient.isnan().any()
-        )  # the gradient is only read
+        # the gradient is only read
+        assert torch.equal(given, gradient.to(dtype)) or gradient.isnan().any()
     return [parameter, first, second]
 
 

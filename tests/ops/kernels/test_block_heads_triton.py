@@ -7,9 +7,11 @@ import torch
 from compared import assert_close, outcome
 from torch import Tensor
 
-from recollect.ops import block_heads as plain
+from recollect.ops.block_heads import composed
 
-kernels = pytest.importorskip("recollect.ops.block_heads_triton", reason="Triton is not installed")
+kernels = pytest.importorskip(
+    "recollect.ops.block_heads.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, channels, channels of a block, gates, queries asked for (0: all). Widths around a tile of
@@ -47,15 +49,6 @@ def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:
     return [draw(P, B, L, E), draw(P, B, L, 2 * E)[..., E:], *weights], where
 
 
-def by_kernels(*arguments):
-    """As `block_heads` does where kernels run."""
-    c, u, query, *others, where = arguments
-    q, k, v, gates, seen = kernels.block_heads(
-        c, u, query if where is None else None, *others, where
-    )
-    return plain.by_blocks(seen, query) if q is None else q, k, v, gates, seen
-
-
 def asked(function, where: Tensor | None):
     return lambda *tensors: function(*tensors, SCALE, where)
 
@@ -64,8 +57,8 @@ def asked(function, where: Tensor | None):
 def test_it_is_the_plain_form(case):
     tensors, where = made(case)
     assert_close(
-        outcome(asked(by_kernels, where), tensors),
-        outcome(asked(plain.block_heads, where), tensors, torch.float64),
+        outcome(asked(kernels.block_heads, where), tensors),
+        outcome(asked(composed.block_heads, where), tensors, torch.float64),
         4e-6,
     )
 
@@ -79,8 +72,8 @@ def test_in_bfloat16(case):
     tensors, where = made(case)
     tensors[:2] = [x.bfloat16() for x in tensors[:2]]
     assert_close(
-        outcome(asked(by_kernels, where), tensors),
-        outcome(asked(plain.block_heads, where), tensors, torch.float64),
+        outcome(asked(kernels.block_heads, where), tensors),
+        outcome(asked(composed.block_heads, where), tensors, torch.float64),
         2e-2,
     )
 
@@ -88,10 +81,10 @@ def test_in_bfloat16(case):
 def test_outputs_that_nobody_uses():
     tensors, _ = made(CASES[1])
     tensors = [x.requires_grad_() for x in tensors]
-    gates = by_kernels(*tensors, SCALE, None)[3]
+    gates = kernels.block_heads(*tensors, SCALE, None)[3]
     found = torch.autograd.grad(gates.sum(), tensors)
     wanted = torch.autograd.grad(
-        plain.block_heads(*tensors, SCALE, None)[3].sum(), tensors, allow_unused=True
+        composed.block_heads(*tensors, SCALE, None)[3].sum(), tensors, allow_unused=True
     )
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one, torch.zeros_like(one) if other is None else other, atol=1e-5)
@@ -100,9 +93,9 @@ def test_outputs_that_nobody_uses():
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_members_do_not_meet():
     tensors, where = made((3, 1, 6, 8, 4, 2, 0))
-    clean = outcome(asked(by_kernels, where), tensors)
-    alone = outcome(asked(by_kernels, where), [x[1:2] for x in tensors])
+    clean = outcome(asked(kernels.block_heads, where), tensors)
+    alone = outcome(asked(kernels.block_heads, where), [x[1:2] for x in tensors])
     assert torch.equal(alone[0], clean[0][1:2])
     tensors[0][1] = torch.nan
-    for one, other in zip(outcome(asked(by_kernels, where), tensors), clean, strict=True):
+    for one, other in zip(outcome(asked(kernels.block_heads, where), tensors), clean, strict=True):
         assert torch.equal(one[[0, 2]], other[[0, 2]])

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 import recollect.training.population  # noqa: F401  (tells MKL not to let sums depend on alignment)
-from recollect.ops import delta_rule_triton
-from recollect.ops.delta_rule import CHUNK, unit_delta_rule
+from recollect.ops.delta_rule import CHUNK, triton_kernel, unit_delta_rule
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SINGLE = (
@@ -61,7 +60,7 @@ def outcome(rule, arguments: list[Tensor], keys: int, heads: int) -> list[Tensor
 
 
 def assert_as_in_double(arguments: list[Tensor], keys: int, heads: int, tolerance: float) -> None:
-    found = outcome(delta_rule_triton.unit_delta_rule, arguments, keys, heads)
+    found = outcome(triton_kernel.unit_delta_rule, arguments, keys, heads)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RECOLLECT_KERNELS", "off")
         wanted = outcome(unit_delta_rule, [x.double() for x in arguments], keys, heads)
@@ -121,7 +120,7 @@ def test_members_do_not_see_each_other():
     arguments = raw((2, 1, 1, CHUNK + 5, 3, 2), decay=True)
 
     def found(inputs: list[Tensor]) -> list[Tensor]:
-        return outcome(delta_rule_triton.unit_delta_rule, inputs, keys=3, heads=1)
+        return outcome(triton_kernel.unit_delta_rule, inputs, keys=3, heads=1)
 
     everyone, alone = found(arguments), found([x[1:] for x in arguments])
     poisoned = [x.clone() for x in arguments]
@@ -135,5 +134,5 @@ def test_members_do_not_see_each_other():
 
 def test_no_rows_give_no_output():
     qkv, beta = raw((2, 1, 1, 3, 2, 2), False)
-    o = delta_rule_triton.unit_delta_rule(qkv[:, :0], beta[:, :0], None, 2, 1, 1e-6)
+    o = triton_kernel.unit_delta_rule(qkv[:, :0], beta[:, :0], None, 2, 1, 1e-6)
     assert o.shape == (2, 0, 3, 1, 2)

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recollect.ops import diagonal_scan_triton
-from recollect.ops.diagonal_scan import diagonal_scan
+from recollect.ops.diagonal_scan import diagonal_scan, triton_kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -48,7 +47,7 @@ def results(function, a: Tensor, x: Tensor, dh: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("shape", cases(), ids=str)
 def test_it_is_the_plain_scan(shape, dtype, monkeypatch):
     arguments = inputs(shape, dtype)
-    found = results(diagonal_scan_triton.diagonal_scan, *arguments)
+    found = results(triton_kernel.diagonal_scan, *arguments)
     monkeypatch.setenv("RECOLLECT_KERNELS", "off")
     wanted = results(diagonal_scan, *(x.double() for x in arguments))
     for name, one, other in zip(("h", "da", "dx"), found, wanted, strict=True):
@@ -64,8 +63,8 @@ def test_a_shared_decay_and_a_transposed_input_are_read_where_they_lie(monkeypat
     copied = [x.contiguous() for x in arguments]
     monkeypatch.setattr(Tensor, "contiguous", None)
     for one, other in zip(
-        results(diagonal_scan_triton.diagonal_scan, *arguments),
-        results(diagonal_scan_triton.diagonal_scan, *copied),
+        results(triton_kernel.diagonal_scan, *arguments),
+        results(triton_kernel.diagonal_scan, *copied),
         strict=True,
     ):
         assert torch.equal(one, other)
@@ -75,10 +74,8 @@ def test_the_first_decay_has_no_effect_and_no_gradient():
     a, x, dh = inputs((2, 3, 5, 7))
     other = a.clone()
     other[:, :, 0] = float("nan")
-    expected = results(diagonal_scan_triton.diagonal_scan, a, x, dh)
-    for one, two in zip(
-        results(diagonal_scan_triton.diagonal_scan, other, x, dh), expected, strict=True
-    ):
+    expected = results(triton_kernel.diagonal_scan, a, x, dh)
+    for one, two in zip(results(triton_kernel.diagonal_scan, other, x, dh), expected, strict=True):
         assert torch.equal(one, two)
     assert not expected[1][:, :, 0].any()
 
@@ -88,9 +85,9 @@ def test_a_member_is_the_same_alone_and_beside_one_that_is_not_a_number():
     broken = [x.clone() for x in arguments]
     for x in broken:
         x[1] = float("nan")
-    together = results(diagonal_scan_triton.diagonal_scan, *broken)
+    together = results(triton_kernel.diagonal_scan, *broken)
     for p in (0, 2):
-        alone = results(diagonal_scan_triton.diagonal_scan, *(x[p : p + 1] for x in arguments))
+        alone = results(triton_kernel.diagonal_scan, *(x[p : p + 1] for x in arguments))
         for one, other in zip(alone, together, strict=True):
             assert torch.equal(one[0], other[p])
     assert all(x[1].isnan().any() for x in together)

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-kernel = pytest.importorskip("recollect.ops.embedding_triton", reason="Triton is not installed")
+kernel = pytest.importorskip(
+    "recollect.ops.embedding.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

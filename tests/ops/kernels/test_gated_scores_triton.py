@@ -5,9 +5,11 @@ import torch
 from compared import assert_close, outcome
 from torch import Tensor
 
-from recollect.ops import gated_scores as plain
+from recollect.ops.gated_scores import plain
 
-kernels = pytest.importorskip("recollect.ops.gated_scores_triton", reason="Triton is not installed")
+kernels = pytest.importorskip(
+    "recollect.ops.gated_scores.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, G, H, L, D, E, queries asked for (0: all). Lengths around a block of 64, shared keys, odd

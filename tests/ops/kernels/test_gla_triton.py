@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from recollect.ops import gla as plain
-from recollect.ops import gla_triton
+from recollect.ops.gla import triton_kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}  # of the largest value
@@ -44,7 +44,7 @@ def outcome(operation, q: Tensor, k: Tensor, g: Tensor, dscores: Tensor) -> list
 def assert_as_in_double(arguments: list[Tensor]) -> None:
     expected = outcome(plain.decayed_scores, *(x.double() for x in arguments))
     for name, mine, theirs in zip(
-        NAMES, outcome(gla_triton.decayed_scores, *arguments), expected, strict=True
+        NAMES, outcome(triton_kernel.decayed_scores, *arguments), expected, strict=True
     ):
         assert mine.dtype == arguments[0].dtype
         assert mine.shape == theirs.shape
@@ -60,7 +60,7 @@ def test_scores_and_gradients_are_the_plain_ones(shape, dtype):
 
 
 def test_many_channels_are_taken_in_groups(monkeypatch):
-    monkeypatch.setattr(gla_triton, "WIDEST", 4)
+    monkeypatch.setattr(triton_kernel, "WIDEST", 4)
     assert_as_in_double(drawn((1, 18, 9)))
 
 
@@ -75,7 +75,7 @@ def test_weak_decay_after_strong_decay_keeps_its_digits():
 def test_extreme_decays_have_finite_gradients(g):
     q, k, decay, dscores = drawn((1, 35, 4))
     arguments = [q, k, torch.full_like(decay, g), dscores]
-    assert all(x.isfinite().all() for x in outcome(gla_triton.decayed_scores, *arguments))
+    assert all(x.isfinite().all() for x in outcome(triton_kernel.decayed_scores, *arguments))
     assert_as_in_double(arguments)
 
 
@@ -88,27 +88,27 @@ def test_a_gradient_keeps_its_digits_beside_larger_ones(t):
     arguments[2] = -arguments[2]
     arguments[2][:, t] = -14.0
     expected = outcome(plain.decayed_scores, *(x.double() for x in arguments))[3][0, t]
-    found = outcome(gla_triton.decayed_scores, *arguments)[3][0, t]
+    found = outcome(triton_kernel.decayed_scores, *arguments)[3][0, t]
     assert (found.double() / expected - 1).abs().max().item() < 2e-6
 
 
 def test_strides_do_not_matter():
     arguments = drawn((1, 2, 17, 4))
     turned = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in arguments]
-    found = outcome(gla_triton.decayed_scores, *turned)
-    for one, other in zip(found, outcome(gla_triton.decayed_scores, *arguments), strict=True):
+    found = outcome(triton_kernel.decayed_scores, *turned)
+    for one, other in zip(found, outcome(triton_kernel.decayed_scores, *arguments), strict=True):
         assert torch.equal(one, other)
 
 
 def test_a_member_is_the_same_alone_and_next_to_nan():
     arguments = drawn((3, 1, 19, 3))
-    everyone = outcome(gla_triton.decayed_scores, *arguments)
+    everyone = outcome(triton_kernel.decayed_scores, *arguments)
     poisoned = [x.clone() for x in arguments]
     for x in poisoned:
         x[1] = torch.nan
-    beside = outcome(gla_triton.decayed_scores, *poisoned)
+    beside = outcome(triton_kernel.decayed_scores, *poisoned)
     for p in (0, 2):
-        alone = outcome(gla_triton.decayed_scores, *(x[p : p + 1] for x in arguments))
+        alone = outcome(triton_kernel.decayed_scores, *(x[p : p + 1] for x in arguments))
         for one, with_nan, own in zip(everyone, beside, alone, strict=True):
             assert torch.equal(one[p], own[0])
             assert torch.equal(one[p], with_nan[p])

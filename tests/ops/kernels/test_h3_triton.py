@@ -9,8 +9,8 @@ from zoo import Case, spread
 from recollect.ops.channels_first import from_channels, to_channels
 from recollect.ops.long_conv import toeplitz
 
-kernels = pytest.importorskip("recollect.ops.h3_triton", reason="Triton is not installed")
-filters = pytest.importorskip("recollect.ops.h3_filters_triton", reason="Triton is not installed")
+kernels = pytest.importorskip("recollect.ops.h3.triton_kernel", reason="Triton is not installed")
+filters = pytest.importorskip("recollect.ops.h3.triton_filters", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, H, channels of a head. Rows and lengths around a tile of 64 and a chunk of 128.
@@ -33,9 +33,8 @@ def plain(parts_PCBL: Tensor, bias_PC: Tensor, shift_PDL: Tensor, filter_PHL: Te
     q, k, v = (parts_PCBL + bias_PC[..., None, None]).chunk(3, dim=1)
     k = k @ toeplitz(shift_PDL).transpose(-1, -2)
     heads = filter_PHL.shape[1]
-    q, k, v = (
-        x.unflatten(1, (heads, -1)).permute(0, 1, 3, 4, 2) for x in (q, k, v)
-    )  # P, H, B, L, channels
+    # P, H, B, L, channels
+    q, k, v = (x.unflatten(1, (heads, -1)).permute(0, 1, 3, 4, 2) for x in (q, k, v))
     weights_PHBLL = (q @ k.transpose(-1, -2)) * toeplitz(filter_PHL)[:, :, None]
     return (weights_PHBLL @ v).permute(0, 1, 4, 2, 3).flatten(1, 2)
 

@@ -7,16 +7,17 @@ from torch import Tensor
 from recollect.ops.head_loss import head_loss as plain
 from recollect.ops.head_loss import head_verdict as plain_verdict
 
-kernel = pytest.importorskip("recollect.ops.head_loss_triton", reason="Triton is not installed")
+kernel = pytest.importorskip(
+    "recollect.ops.head_loss.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 IGNORE = -100
 DTYPES = [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)]
 
 pytestmark = [
     pytest.mark.usefixtures("exact_products"),
-    pytest.mark.filterwarnings(
-        "ignore::RuntimeWarning"
-    ),  # the interpreter computes with NumPy, which warns of NaN
+    # the interpreter computes with NumPy, which warns of NaN
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 
 
@@ -89,9 +90,8 @@ def test_loss_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance)
     found = trained(kernel.head_loss, x, table, labels, g)
     assert [tensor.dtype for tensor in found] == [torch.float32, dtype, dtype]
     wanted = trained(plain, x.double(), table.double(), labels, g.double())
-    rounded = trained(
-        plain, x, table, labels, g
-    )  # what the plain form loses to sums of thousands of terms in this precision
+    # what the plain form loses to sums of thousands of terms in this precision
+    rounded = trained(plain, x, table, labels, g)
     for one, other, third in zip(found, wanted, rounded, strict=True):
         assert_near(one, other, max(tolerance, 2 * error(third, other)))
 
@@ -140,9 +140,8 @@ def test_scores_that_are_not_numbers(monkeypatch, block):
     scores_PMV[0, 2, 30] = float("inf")
     scores_PMV[0, 3] = float("-inf")
     table, labels = torch.eye(40, device=DEVICE)[None], torch.tensor([25, 30, 30, 0], device=DEVICE)
-    monkeypatch.setattr(
-        kernel, "_scores", lambda x, table: x.clone()
-    )  # a product would spread what is not a number
+    # a product would spread what is not a number
+    monkeypatch.setattr(kernel, "_scores", lambda x, table: x.clone())
     loss, right = kernel.head_verdict(scores_PMV, table, labels, IGNORE)
     assert torch.equal(right, scores_PMV.argmax(-1) == labels)
     wanted = torch.nn.functional.cross_entropy(scores_PMV[0], labels, reduction="none")
@@ -180,9 +179,8 @@ def test_strided_arguments():
     strided = x.repeat(1, 1, 2)[..., :7], table.mT.contiguous().mT, labels.repeat_interleave(2)[::2]
     for one, other in zip(trained(kernel.head_loss, *strided, g), wanted, strict=True):
         assert_near(one, other.double(), 1e-6)
-    together = trained(
-        kernel.head_loss, x, table, labels, g[:1, :1].expand(2, 5)
-    )  # what a sum gives
+    # what a sum gives
+    together = trained(kernel.head_loss, x, table, labels, g[:1, :1].expand(2, 5))
     for one, other in zip(
         trained(kernel.head_loss, x, table, labels, g[:1, :1].repeat(2, 5)), together, strict=True
     ):

@@ -9,8 +9,8 @@ from zoo import Case, spread
 
 from recollect.ops.long_conv import toeplitz
 
-kernels = pytest.importorskip("recollect.ops.hyena_triton", reason="Triton is not installed")
-filters = pytest.importorskip("recollect.ops.hyena_filter_triton", reason="Triton is not installed")
+kernels = pytest.importorskip("recollect.ops.hyena.triton_kernel", reason="Triton is not installed")
+filters = pytest.importorskip("recollect.ops.hyena.triton_filter", reason="Triton is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, D, K. Rows and lengths around a tile of 64; beyond 64 positions other kernels; more taps
@@ -132,4 +132,6 @@ def test_the_filter_is_that_of_the_plain_mixer(options, width, length, built):
         mixer._filter(length) + F.pad(mixer.skip_PD[..., None], (0, length - 1))
     )
     mixer.float()
-    assert_close(with_gradients(mixer._filter_with_skip(length)), wanted, 1e-5)
+    assert_close(
+        with_gradients(filters.implicit_filter(mixer._network(length), mixer.skip_PD)), wanted, 1e-5
+    )

@@ -1,65 +1,55 @@
-"""Every mixer with all kernels on, as on a GPU, against itself without any: outputs, a few
-positions, and all gradients.
+"""Every mixer with all kernels on, as on a GPU, against itself without any and in float64: outputs,
+a few positions, and all gradients.
 
 Each kernel has tests of its own; here it is asked whether the mixers call them rightly.
 """
 
-import sys
+import contextlib
 
 import pytest
 import torch
 from zoo import SINGLE, Case, fitting, inputs, spread
 
-import recollect.mixers.build  # noqa: F401  (loads every module that asks whether to use a kernel)
-from recollect.ops import dispatch as kernels
+from recollect.mixers.registry import MIXERS
 
 pytest.importorskip("triton", reason="Triton is not installed")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 WIDTH, LENGTH = 8, 9
-SMALL = {
-    "mamba": {"state": 3},
-    "s6": {"state": 3},
-    "mamba2": {"state": 3},
-    "h3": {"state": 4},
-}  # the interpreter is slow
-CASES = [Case(name, fitting(name, WIDTH) | SMALL.get(name, {})) for name in SINGLE] + [
-    Case("attention", {"heads": 2}),
-    Case("attention", {}, "rope"),
-]
-CASES += [
-    Case("mamba", {"gate": False, "kernel": 0, "state": 2}),
-    Case("mamba2", {"gate": False, "head": 4, "state": 2}),
-]
 
 
-@pytest.fixture
-def with_kernels(monkeypatch):
-    """Everywhere that `use_triton` was imported to, whatever the device."""
-
-    def switch(on: bool) -> None:
-        for name, module in list(sys.modules.items()):
-            if (
-                name.startswith("recollect.")
-                and getattr(module, "use_triton", None) is not None
-                and module is not kernels
-            ):
-                monkeypatch.setattr(module, "use_triton", lambda *tensors: on)
-
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield switch
-    torch.set_float32_matmul_precision(before)
+def kernel_cases() -> list[Case]:
+    """Defaults, combinations of options, two heads, and positions on the scores."""
+    found = []
+    for name in SINGLE:
+        options, small = MIXERS[name], fitting(name, WIDTH) | small_state(name)
+        found += [Case(name, small), *(Case(name, small | c) for c in options.option_combinations)]
+        found += [Case(name, small, positions) for positions in options.positions_inside]
+        found += [Case(name, small | {"heads": 2})] if "heads" in options.model_fields else []
+    return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_kernels_change_nothing(case, with_kernels):
+def small_state(name: str) -> dict[str, int]:
+    """For the interpreter, which is slow: an odd state where the mixer may have one."""
+    if "state" not in MIXERS[name].model_fields:
+        return {}
+    for state in (3, 4):
+        with contextlib.suppress(ValueError):
+            table = {"name": name, **fitting(name, WIDTH), "state": state}
+            MIXERS[name].model_validate(table).check(WIDTH, 2, "none")
+            return {"state": state}
+    return {}
+
+
+@pytest.mark.parametrize("case", kernel_cases(), ids=lambda case: case.id)
+def test_kernels_change_nothing(case, switch_kernels):
     mixer = spread(case.build(population=2, length=LENGTH, width=WIDTH)).to(DEVICE)
-    x_PBLD = inputs(2, 1, LENGTH, WIDTH).to(DEVICE).requires_grad_()
-    factors = inputs(2, 1, LENGTH, WIDTH, seed=5).to(DEVICE)
     where_BK = torch.tensor([[8, 3]], device=DEVICE)
     found = {}
-    for on in (False, True):
-        with_kernels(on)
+    for on, dtype in ((True, torch.float32), (False, torch.float64)):
+        switch_kernels(on)
+        mixer.to(dtype)
+        x_PBLD = inputs(2, 1, LENGTH, WIDTH).to(DEVICE, dtype).requires_grad_()
+        factors = inputs(2, 1, LENGTH, WIDTH, seed=5).to(DEVICE, dtype)
         y_PBLD, y_PBKD = mixer(x_PBLD), mixer.at(x_PBLD, where_BK)
         loss = (y_PBLD * factors).sum() + (y_PBKD * factors[:, :, :2]).sum()
         found[on] = [

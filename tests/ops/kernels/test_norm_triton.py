@@ -9,7 +9,7 @@ from torch import Tensor
 from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.ops import norm as plain
-from recollect.ops import norm_triton
+from recollect.ops.norm import triton_kernel
 from recollect.spec.model import ModelSpec
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -85,7 +85,7 @@ def assert_as_in_double(
         for tensors in (inputs, affine, factors)
     ]
     expected = outcome_plain(kind, *doubled)
-    found = outcome(norm_triton, kind, inputs, affine, factors)
+    found = outcome(triton_kernel, kind, inputs, affine, factors)
     dtypes = [inputs[0].dtype] * len(factors) + [tensor.dtype for tensor in (*inputs, *affine)]
     assert [tensor.dtype for tensor in found] == dtypes
     for mine, theirs in zip(found, expected, strict=True):
@@ -115,7 +115,7 @@ def test_what_is_kept_beside_its_norm_has_both_gradients(kind, shifted):
     x, *factors = (made(3, 5, 7, seed=seed) for seed in range(3))
     found, wanted = [], []
     for operation, dtype, outcomes in (
-        (norm_triton.keep_norm, torch.float32, found),
+        (triton_kernel.keep_norm, torch.float32, found),
         (plain.keep_norm, torch.float64, wanted),
     ):
         inputs = [
@@ -159,7 +159,7 @@ def test_a_branch_may_come_with_a_shift(shape, dtype):
 def test_a_shift_counts_even_if_the_norm_goes_unused():
     x, branch, factor = (made(2, 5, 7, seed=seed).requires_grad_() for seed in range(3))
     shift, weight = made(2, 7, seed=4).requires_grad_(), made(2, 7)
-    total, _ = norm_triton.add_norm(x, branch, shift, weight, None, EPS, "rms")
+    total, _ = triton_kernel.add_norm(x, branch, shift, weight, None, EPS, "rms")
     torch.testing.assert_close(torch.autograd.grad(total, shift, factor)[0], factor.sum(1))
 
 
@@ -179,7 +179,7 @@ def test_the_sum_may_go_unused():
 def test_the_norm_may_go_unused():
     x, branch, factor = (made(2, 5, 7, seed=seed).requires_grad_() for seed in range(3))
     weight = made(2, 7).requires_grad_()
-    total, _ = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
+    total, _ = triton_kernel.add_norm(x, branch, None, weight, None, EPS, "rms")
     gradients = torch.autograd.grad(total, (x, branch, weight), factor, allow_unused=True)
     assert torch.equal(gradients[0], factor)
     assert torch.equal(gradients[1], factor)
@@ -187,31 +187,30 @@ def test_the_norm_may_go_unused():
 
 
 def test_a_wide_sum_of_a_narrow_branch():
-    """float32 + bfloat16 is float32, as in torch; each input's gradient has the dtype of the input."""
+    """float32 + bfloat16 is float32, as in torch; a gradient has the dtype of its input."""
     x, branch = (
         made(2, 5, 7).requires_grad_(),
         made(2, 5, 7, seed=1, dtype=torch.bfloat16).requires_grad_(),
     )
     weight = made(2, 7)
-    total, y = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
+    total, y = triton_kernel.add_norm(x, branch, None, weight, None, EPS, "rms")
     assert torch.equal(total, x + branch)
     assert y.dtype == torch.float32
     (y * made(2, 5, 7, seed=2)).sum().backward()
     assert x.grad.dtype == torch.float32
     assert branch.grad.dtype == torch.bfloat16
-    torch.testing.assert_close(
-        branch.grad.float(), x.grad, rtol=2**-7, atol=0
-    )  # the interpreter rounds towards zero
+    # the interpreter rounds towards zero
+    torch.testing.assert_close(branch.grad.float(), x.grad, rtol=2**-7, atol=0)
 
 
 def test_a_branch_of_another_shape_is_widened_or_refused():
     x, branch, weight = made(2, 3, 5), made(2, 1, 5, seed=1).requires_grad_(), made(2, 5, seed=2)
-    total, y = norm_triton.add_norm(x, branch, None, weight, None, EPS, "rms")
+    total, y = triton_kernel.add_norm(x, branch, None, weight, None, EPS, "rms")
     assert torch.equal(total, x + branch)
     (total + y).sum().backward()
     assert branch.grad.shape == branch.shape
     with pytest.raises(RuntimeError, match="expanded size"):
-        norm_triton.add_norm(x, made(2, 3, 4), None, weight, None, EPS, "rms")
+        triton_kernel.add_norm(x, made(2, 3, 4), None, weight, None, EPS, "rms")
 
 
 STRIDED = {
@@ -235,7 +234,7 @@ def test_strides_do_not_matter(make):
 
 def test_a_constant_row_has_no_variance_to_divide_by():
     x = torch.full((1, 3, 9), 0.3, device=DEVICE)
-    y = norm_triton.norm(x, torch.ones(1, 9, device=DEVICE), None, EPS, "layer")
+    y = triton_kernel.norm(x, torch.ones(1, 9, device=DEVICE), None, EPS, "layer")
     assert y.abs().max() < 1e-4
 
 
@@ -247,10 +246,10 @@ def test_a_member_alone_is_a_member_in_company(rows):
         [made(*shape, seed=seed) for seed in (2, 3)],
     )
     affine = parameters(shape, True)
-    together = outcome(norm_triton, "layer", inputs, affine, factors)
+    together = outcome(triton_kernel, "layer", inputs, affine, factors)
     for p in range(3):
         own = [[tensor[p : p + 1] for tensor in tensors] for tensors in (inputs, affine, factors)]
-        alone = outcome(norm_triton, "layer", *own)
+        alone = outcome(triton_kernel, "layer", *own)
         assert all(
             torch.equal(mine[0], theirs[p]) for mine, theirs in zip(alone, together, strict=True)
         )
@@ -265,10 +264,10 @@ def test_a_broken_member_breaks_no_other(kind):
         [made(*shape, seed=seed) for seed in (2, 3)],
     )
     affine = parameters(shape, True)
-    before = outcome(norm_triton, kind, inputs, affine, factors)
+    before = outcome(triton_kernel, kind, inputs, affine, factors)
     inputs[1][1] = float("nan")
     affine[0][1] = float("inf")
-    after = outcome(norm_triton, kind, inputs, affine, factors)
+    after = outcome(triton_kernel, kind, inputs, affine, factors)
     for sound, broken in zip(before, after, strict=True):
         assert torch.equal(sound[[0, 2]], broken[[0, 2]])
     assert after[1][1].isnan().all()
@@ -304,7 +303,7 @@ def test_a_model_with_kernels_is_the_model_without(kind, block, monkeypatch):
 def test_no_rows():
     x = torch.empty(2, 0, 5, device=DEVICE).requires_grad_()
     weight = torch.ones(2, 5, device=DEVICE).requires_grad_()
-    y = norm_triton.norm(x, weight, None, EPS, "rms")
+    y = triton_kernel.norm(x, weight, None, EPS, "rms")
     y.sum().backward()
     assert y.shape == x.grad.shape == x.shape
     assert not weight.grad.any()

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from recollect.ops import read_out as plain
 
-kernels = pytest.importorskip("recollect.ops.read_out_triton", reason="Triton is not installed")
+kernels = pytest.importorskip(
+    "recollect.ops.read_out.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # P, B, L, heads, channels of a head.
 CASES = [(1, 1, 1, 1, 7), (3, 1, 5, 2, 17), (1, 3, 33, 1, 64), (2, 1, 2, 3, 65), (1, 1, 40, 2, 1)]

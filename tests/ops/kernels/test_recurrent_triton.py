@@ -5,8 +5,12 @@ import torch
 from compared import assert_close, outcome
 from torch import Tensor
 
-lstm_triton = pytest.importorskip("recollect.ops.lstm_triton", reason="Triton is not installed")
-gru_triton = pytest.importorskip("recollect.ops.gru_triton", reason="Triton is not installed")
+lstm_triton = pytest.importorskip(
+    "recollect.ops.lstm.triton_kernel", reason="Triton is not installed"
+)
+gru_triton = pytest.importorskip(
+    "recollect.ops.gru.triton_kernel", reason="Triton is not installed"
+)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 # P, B, L, D. Rows and widths around a tile.

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops import short_conv_triton
-from recollect.ops.short_conv import short_conv
+from recollect.ops.short_conv import short_conv, triton_kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -22,6 +21,7 @@ def cases() -> list[tuple]:
         (1, 33, 2, 17, 3, 0, False, None),
         (3, 1, 17, 65, 3, 1, True, "silu"),
         (1, 5, 31, 64, 4, 1, True, None),
+        # several blocks of rows, the last one short; nothing but the future
         (
             1,
             5,
@@ -31,7 +31,7 @@ def cases() -> list[tuple]:
             7,
             False,
             "silu",
-        ),  # several blocks of rows, the last one short; nothing but the future
+        ),
         (1, 2, 5, 3, 9, 4, True, "silu"),  # taps in a loop, most of them outside the sequence
         (1, 2, 12, 3, 10, 0, False, None),
     ]
@@ -74,7 +74,7 @@ def results(
 def test_it_is_the_plain_convolution(case, dtype, monkeypatch):
     *shape, ahead, bias, activation = case
     arguments = inputs(*shape, bias, dtype)
-    found = results(short_conv_triton.short_conv, *arguments, ahead, activation)
+    found = results(triton_kernel.short_conv, *arguments, ahead, activation)
     monkeypatch.setenv("RECOLLECT_KERNELS", "off")
     wanted = results(
         short_conv, *(None if x is None else x.double() for x in arguments), ahead, activation
@@ -93,8 +93,8 @@ def test_any_strides_are_read_right():
     )
     options = weight, bias, 0, "silu"
     for one, other in zip(
-        results(short_conv_triton.short_conv, x, dy, *options),
-        results(short_conv_triton.short_conv, *views, *options),
+        results(triton_kernel.short_conv, x, dy, *options),
+        results(triton_kernel.short_conv, *views, *options),
         strict=True,
     ):
         assert torch.equal(one, other)
@@ -105,9 +105,9 @@ def test_a_member_is_the_same_alone_and_beside_one_that_is_not_a_number():
     broken = [x.clone() for x in arguments]
     for x in broken:
         x[1] = float("nan")
-    together = results(short_conv_triton.short_conv, *broken, 0, "silu")
+    together = results(triton_kernel.short_conv, *broken, 0, "silu")
     for p in (0, 2):
-        alone = results(short_conv_triton.short_conv, *(x[p : p + 1] for x in arguments), 0, "silu")
+        alone = results(triton_kernel.short_conv, *(x[p : p + 1] for x in arguments), 0, "silu")
         for one, other in zip(alone, together, strict=True):
             assert torch.equal(one[0], other[p])
     assert all(x[1].isnan().any() for x in together)

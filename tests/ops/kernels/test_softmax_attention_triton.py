@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 attention = pytest.importorskip(
-    "recollect.ops.softmax_attention_triton", reason="Triton is not installed"
+    "recollect.ops.softmax_attention.triton_kernel", reason="Triton is not installed"
 )
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
@@ -56,9 +56,8 @@ def test_outputs_and_gradients_are_those_of_the_plain_form(shape, dtype, toleran
         assert float((one.double() - other).abs().max()) < tolerance * largest
 
 
-@pytest.mark.filterwarnings(
-    "ignore:invalid value:RuntimeWarning"
-)  # the interpreter computes with NumPy
+# the interpreter computes with NumPy
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_a_broken_member_is_not_noticed():
     q, k, v, g = parts((3, 2, 1, 17, 8), torch.float32)
     sound = results(attention.causal_attention, q, k, v, g)

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recollect.ops import wkv_triton
-from recollect.ops.wkv import wkv
+from recollect.ops.wkv import triton_kernel, wkv
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -46,7 +45,7 @@ def results(function, k: Tensor, v: Tensor, dy: Tensor, w: Tensor, u: Tensor) ->
 
 
 def assert_like_the_plain_one(arguments: list[Tensor], tolerance: float, monkeypatch) -> None:
-    found = results(wkv_triton.wkv, *arguments)
+    found = results(triton_kernel.wkv, *arguments)
     monkeypatch.setenv("RECOLLECT_KERNELS", "off")
     wanted = results(wkv, *(x.double() for x in arguments))
     rounded = results(
@@ -74,15 +73,17 @@ def test_nothing_is_kept_where_no_gradient_is_wanted():
     k, v, _, w, u = inputs(2, 3, 5, 7)
     w.requires_grad_()
     with torch.no_grad():
-        quick = wkv_triton.wkv(k, v, w, u)
-    assert torch.equal(quick, wkv_triton.wkv(k, v, w, u))
+        quick = triton_kernel.wkv(k, v, w, u)
+    assert torch.equal(quick, triton_kernel.wkv(k, v, w, u))
 
 
 def test_any_strides_are_read_right():
     k, v, dy, w, u = inputs(2, 3, 5, 7)
     views = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (k, v, dy)]
     for one, other in zip(
-        results(wkv_triton.wkv, k, v, dy, w, u), results(wkv_triton.wkv, *views, w, u), strict=True
+        results(triton_kernel.wkv, k, v, dy, w, u),
+        results(triton_kernel.wkv, *views, w, u),
+        strict=True,
     ):
         assert torch.equal(one, other)
 
@@ -92,9 +93,9 @@ def test_a_member_is_the_same_alone_and_beside_one_that_is_not_a_number():
     broken = [x.clone() for x in arguments]
     for x in broken:
         x[1] = float("nan")
-    together = results(wkv_triton.wkv, *broken)
+    together = results(triton_kernel.wkv, *broken)
     for p in (0, 2):
-        alone = results(wkv_triton.wkv, *(x[p : p + 1] for x in arguments))
+        alone = results(triton_kernel.wkv, *(x[p : p + 1] for x in arguments))
         for one, other in zip(alone, together, strict=True):
             assert torch.equal(one[0], other[p])
     assert all(x[1].isnan().all() for x in together)

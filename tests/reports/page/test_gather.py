@@ -12,7 +12,7 @@ from rows_made import make_row
 from stores_made import make_store
 
 from recollect.api import Results
-from recollect.reports.page.gather import FOLDER, MAX_PICTURE_BYTES, PNG, gather, write_page
+from recollect.reports.page.gather import MAX_PICTURE_BYTES, PNG, gather, write_page
 from recollect.reports.paper.figures import FIGURES
 
 PICTURE = PNG + b"rest"
@@ -119,9 +119,9 @@ def test_the_commands_on_the_page_work(tmp_path, command, monkeypatch):
 
 
 def test_pictures_are_looked_for_where_they_are_left():
-    from recollect.reports.inspect import examination
+    from recollect.reports.inspect import record
 
-    assert examination.FOLDER == FOLDER
+    assert record.FOLDER == "inspect"  # as write_inside has it
 
 
 def test_pictures_of_a_model_are_taken_into_the_page(tmp_path):

@@ -16,7 +16,7 @@ from rows_made import make_row, make_sweep
 
 from recollect import api
 from recollect.reports.paper.claims import CLAIMS, Verdict, check
-from recollect.reports.paper.claims.table import commands, records, table, to_json, to_lines
+from recollect.reports.paper.claims.verdicts import commands, records, table, to_json, to_lines
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store

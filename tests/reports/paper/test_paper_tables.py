@@ -10,7 +10,7 @@ from study_made import study_row, study_rows
 
 from recollect.errors import SpecError
 from recollect.reports.paper.figures import TABLES, Table, write_figure
-from recollect.reports.paper.figures.catalogue import QUESTIONS
+from recollect.reports.paper.figures.all_figures import DEFINITIONS
 from recollect.reports.paper.presets import read_preset
 from recollect.rows import RunRow
 
@@ -248,8 +248,8 @@ def test_a_table_is_written_in_five_forms(tmp_path, monkeypatch):
         write_figure("table2", rows, {}, tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-def test_a_presets_runs_answer_its_question(question):
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
+def test_a_presets_runs_belong_to_its_figure(definition):
     planned = [
         RunRow(
             run.run_id,
@@ -258,15 +258,17 @@ def test_a_presets_runs_answer_its_question(question):
             run.task.score_name,
             run.task.chance,
         )
-        for run in read_preset(question.name, "small").runs
+        for run in read_preset(definition.name, "small").runs
     ]
-    unfit = [row.spec["model"]["depth"] for row in planned if not question.fits(row)]
+    unfit = [row.spec["model"]["depth"] for row in planned if not definition.fits(row)]
     assert set(unfit) <= (
-        {2} if question.name == "table2" else set()
+        {2} if definition.name == "table2" else set()
     )  # the text beside Table 2 speaks of two layers as well
     assert len(unfit) < len(planned)
-    with pytest.raises(SpecError, match=f"{question.name}: .* runs fit but none has a result yet"):
-        write_figure(question.name, planned, {})
+    with pytest.raises(
+        SpecError, match=f"{definition.name}: .* runs fit but none has a result yet"
+    ):
+        write_figure(definition.name, planned, {})
 
 
 def test_the_verb_draws_from_several_folders(tmp_path, capsys, monkeypatch):

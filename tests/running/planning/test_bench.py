@@ -11,16 +11,17 @@ import torch
 
 from recollect.errors import SpecError
 from recollect.running.planning import bench
-from recollect.running.planning.bench import Report, Shape, Speed, shape_of, slower
+from recollect.running.planning.bench import Report, Shape, Speed, compare_speeds, parse_shape
+from recollect.running.planning.cost import cost
 
 CPU = torch.device("cpu")
 TINY = "8x12x2x32"
 
 
 def test_shapes_are_named_or_written_out():
-    assert shape_of("S2") == Shape("S2", width=128, length=256, pairs=16, batch=256)
-    assert shape_of(TINY) == Shape(TINY, width=8, length=12, pairs=2, batch=32)
-    run = shape_of("S1").run("mamba")
+    assert parse_shape("S2") == Shape("S2", width=128, length=256, pairs=16, batch=256)
+    assert parse_shape(TINY) == Shape(TINY, width=8, length=12, pairs=2, batch=32)
+    run = parse_shape("S1").run("mamba")
     assert (run.model.block, run.model.depth, run.task.vocabulary, run.train.batch) == (
         "mixer+mlp",
         2,
@@ -33,9 +34,10 @@ def test_shapes_are_named_or_written_out():
 def test_a_bad_shape_says_what_is_meant(text):
     with pytest.raises(
         SpecError,
-        match=r"--shape .*: must be one of S1, S2, S3 or WIDTHxLENGTHxPAIRSxBATCH, e\.g\. 64x64x4x512",
+        match=r"--shape .*: must be one of S1, S2, S3 or WIDTHxLENGTHxPAIRSxBATCH, "
+        r"e\.g\. 64x64x4x512",
     ):
-        shape_of(text)
+        parse_shape(text)
 
 
 def made(speeds: list[Speed]) -> Report:
@@ -54,13 +56,11 @@ def speed(mixer: str, per_s: float) -> Speed:
 
 
 def test_the_limit_is_the_slower_of_bytes_and_products():
-    run = shape_of(TINY).run("attention")
-    from recollect.running.planning import planner
-
-    cost = planner.cost(run)
+    run = parse_shape(TINY).run("attention")
+    counted = cost(run)
     found = bench.measure(run, TINY, 2, made([]), CPU)
     assert found.limit_run_steps_per_s == pytest.approx(
-        1e9 / max(cost.operations, 2 * cost.memory_bytes)
+        1e9 / max(counted.operations, 2 * counted.memory_bytes)
     )
     assert found.population == 2
     assert found.run_steps_per_s > 0
@@ -73,8 +73,23 @@ def test_a_shape_that_fails_is_told_and_does_not_stop_the_rest(monkeypatch):
         raise RuntimeError("out of memory\nwith advice")
 
     monkeypatch.setattr(bench, "_timed", fail)
-    found = bench.measure(shape_of(TINY).run("attention"), TINY, None, made([]), CPU)
+    found = bench.measure(parse_shape(TINY).run("attention"), TINY, None, made([]), CPU)
     assert (found.population, found.run_steps_per_s, found.problem) == (0, 0, "out of memory")
+
+
+def test_every_shape_has_the_threads_that_suit_it_whatever_came_before(monkeypatch):
+    torch.set_num_threads(4)
+    used = []
+
+    def timed(run, size, device):
+        used.append(torch.get_num_threads())
+        return 1.0, 1.0, 0
+
+    monkeypatch.setattr(bench, "_timed", timed)
+    for shape in ("8x12x2x32", "256x64x4x128"):
+        bench.measure(parse_shape(shape).run("attention"), shape, 1, made([]), CPU)
+    assert used == [1, 4]
+    assert torch.get_num_threads() == 4
 
 
 def test_a_stored_report_comes_back_and_is_compared_with(tmp_path: Path):
@@ -82,7 +97,7 @@ def test_a_stored_report_comes_back_and_is_compared_with(tmp_path: Path):
     path = tmp_path / "stored.json"
     path.write_text(json.dumps(before.to_table()))
     assert Report.from_table(json.loads(path.read_text())) == before
-    assert slower(now.speeds, before.speeds) == {("a", "S1"): pytest.approx(0.9)}
+    assert compare_speeds(now.speeds, before.speeds) == {("a", "S1"): pytest.approx(0.9)}
 
 
 def test_the_command_prints_a_table_or_json(command, tmp_path: Path, monkeypatch):

@@ -6,10 +6,11 @@ import pytest
 import torch
 from shown import rendered
 
-from recollect.cli.tables import forecast_table
+from recollect.cli.speed_tables import forecast_table
 from recollect.reports.paper.presets import read_preset
 from recollect.running.planning import forecast as forecasting
-from recollect.running.planning import planner
+from recollect.running.planning import memory, speed
+from recollect.running.planning.cost import cost
 from recollect.running.planning.forecast import forecast
 
 CPU = torch.device("cpu")
@@ -26,10 +27,10 @@ def device(monkeypatch) -> list[tuple[str, int, int]]:
     def seconds(members, task, device):
         run = members[0]
         asked.append((run.model.mixer.name, run.train.batch, len(members)))
-        return PER_OPERATION[run.model.mixer.name] * planner.cost(run).operations * len(members)
+        return PER_OPERATION[run.model.mixer.name] * cost(run).operations * len(members)
 
-    monkeypatch.setattr(planner, "seconds_per_step", seconds)
-    monkeypatch.setattr(planner, "pack_size", lambda todo, task, device: min(3, len(todo)))
+    monkeypatch.setattr(speed, "seconds_per_step", seconds)
+    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device: min(3, len(todo)))
     return asked
 
 
@@ -45,17 +46,15 @@ def test_a_shape_is_scaled_from_its_own_mixer(monkeypatch, make_run, device):
     assert [entry.scaled for entry in found] == [False, False, True, True]
     for entry in found:
         run = entry.example
-        expected = (
-            PER_OPERATION[run.model.mixer.name] * planner.cost(run).operations * run.train.steps
-        )
+        expected = PER_OPERATION[run.model.mixer.name] * cost(run).operations * run.train.steps
         assert entry.seconds == pytest.approx(expected)
 
 
 def test_what_would_take_long_is_looked_at_with_fewer_rows(monkeypatch, make_run, device):
     runs = [make_run({"seed": seed, "train.batch": 128, "train.steps": 5}) for seed in range(4)]
-    work = planner.cost(runs[0]).operations
+    work = cost(runs[0]).operations
     monkeypatch.setitem(
-        forecasting.GUESSED_S, "cpu", 4.0 / forecasting.TWO_STEPS / work
+        speed.GUESSED_S, "cpu", 4.0 / forecasting.TWO_STEPS / work
     )  # 4 s by that guess, 1 s wanted
     monkeypatch.setattr(forecasting, "MEASURE_S", 0.0)
     (entry,) = forecast(runs, set(), CPU)
@@ -66,7 +65,7 @@ def test_what_would_take_long_is_looked_at_with_fewer_rows(monkeypatch, make_run
 
 
 def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
-    monkeypatch.setitem(forecasting.GUESSED_S, "cpu", 1.0)
+    monkeypatch.setitem(speed.GUESSED_S, "cpu", 1.0)
     monkeypatch.setattr(forecasting, "MEASURE_S", 0.0)
     forecast([make_run({"train.batch": 128})], set(), CPU)
     assert device == [("attention", forecasting.FEWEST_ROWS, 1)]
@@ -74,12 +73,12 @@ def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
 
 def test_the_best_company_is_sought_only_where_that_is_quick(monkeypatch, make_run, device):
     runs = [make_run({"seed": seed}) for seed in range(4)]
-    work = planner.cost(runs[0]).operations
+    work = cost(runs[0]).operations
     (quick,) = forecast(runs, set(), CPU)
     assert (quick.measured, quick.together) == (True, 2)  # two packs of two, not of three and one
-    monkeypatch.setattr(planner, "pack_size", lambda todo, task, device: pytest.fail("sought"))
+    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device: pytest.fail("sought"))
     monkeypatch.setitem(
-        forecasting.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work
+        speed.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work
     )  # two steps fit, forty do not
     monkeypatch.setattr(forecasting, "FIRST_S", 100.0)
     (slow,) = forecast(runs, set(), CPU)
@@ -99,3 +98,44 @@ def test_the_studys_scale_is_foretold_and_said_to_be_scaled(device):
     )
     assert text.splitlines()[-2].split()[0] == "all"
     assert "~" in text.splitlines()[-2]
+
+
+def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
+    runs = [
+        make_run({"model.width": width, "seed": seed, "train.steps": 10})
+        for width in (8, 16)
+        for seed in range(4)
+    ]
+    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device: min(3, len(todo)))
+    monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5 * len(members))
+    finished = {runs[0].run_id, *(run.run_id for run in runs[4:])}
+    threads = torch.get_num_threads()
+    first, second = forecast(runs, finished, CPU)
+    assert (first.runs, first.todo, first.together, first.populations, first.measured) == (
+        4,
+        3,
+        3,
+        1,
+        True,
+    )
+    assert first.seconds == pytest.approx(3 * 10 * 0.5)
+    assert first.memory_bytes == 3 * cost(runs[1]).memory_bytes
+    assert (second.runs, second.todo, second.populations, second.seconds) == (4, 0, 0, 0.0)
+    assert torch.get_num_threads() == threads
+
+
+def test_shapes_beyond_the_measured_ones_are_scaled_by_their_operations(monkeypatch, make_run):
+    runs = [make_run({"model.width": width}) for width in (8, 16, 32)]
+    monkeypatch.setattr(forecasting, "MEASURED_SHAPES", 1)
+    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device: 1)
+    monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5)
+    small, _, large = forecast(runs, set(), CPU)
+    assert (small.measured, large.measured) == (True, False)
+    ratio = cost(runs[2]).operations / cost(runs[0]).operations
+    assert large.seconds == pytest.approx(small.seconds * ratio)
+
+
+def test_a_finished_sweep_costs_nothing(make_run):
+    run = make_run()
+    (entry,) = forecast([run], {run.run_id}, CPU)
+    assert (entry.todo, entry.seconds, entry.populations) == (0, 0.0, 0)

@@ -2,12 +2,17 @@
 
 Each claim names its setting, its rule and its thresholds, and is decided on rows of the study's own
 scale only; what the same rule says about smaller rows is a remark. See claim.py for what a claim
-is, checks.py for how a rule can be open, and the other files for the rules.
+is, checks.py for how a rule can be open, and rules/ for the rules.
 """
 
 from collections.abc import Iterable
 
-from recollect.reports.paper.claims import (
+from recollect.analysis import Curves
+from recollect.reports.paper.claims.checks import Check as Check
+from recollect.reports.paper.claims.claim import Claim as Claim
+from recollect.reports.paper.claims.claim import Verdict as Verdict
+from recollect.reports.paper.claims.judge import judge
+from recollect.reports.paper.claims.rules import (
     ablation,
     copying,
     depth,
@@ -17,11 +22,6 @@ from recollect.reports.paper.claims import (
     solving,
     windows,
 )
-from recollect.reports.paper.claims.checks import Check as Check
-from recollect.reports.paper.claims.claim import Claim as Claim
-from recollect.reports.paper.claims.claim import Verdict as Verdict
-from recollect.reports.paper.claims.groups import Curves
-from recollect.reports.paper.claims.judge import judge
 from recollect.rows import RunRow
 
 CLAIMS: tuple[Claim, ...] = (

@@ -3,20 +3,20 @@
 A measure is an interval. A tuned score is known exactly once the grid was fine enough, and is a
 lower bound before; a window that reaches the end of its grid is a lower bound too; what was not
 trained may be anything. A check compares a measure with a threshold and is true, false, or open
-when the interval lies on both sides. So a rule knows by itself when a single cell settles it (a
-counterexample to "always", a witness of "can") and when more must be trained.
+when the interval lies on both sides. So a single cell can settle a rule (a counterexample to
+"always", a witness of "can"), and a rule that is still open says what must be trained.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-TOLD = 3  # of a list of texts: more are counted
+MOST_TEXTS = 3  # of a list that are written out; the others are counted
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number between `low` and `high`, how a reader is told it, and what would make it exact."""
+    """A number between `low` and `high`, its text, and what would make it exact."""
 
     low: float
     high: float
@@ -67,11 +67,9 @@ def below(measure: Measure, threshold: float) -> Check:
 
 
 def opposite(check: Check) -> Check:
-    return (
-        check
-        if check.holds is None
-        else replace(check, holds=not check.holds, margin=-check.margin)
-    )
+    if check.holds is None:
+        return check
+    return replace(check, holds=not check.holds, margin=-check.margin)
 
 
 def difference(more: Measure, less: Measure) -> Measure:
@@ -135,7 +133,7 @@ def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
     )
 
 
-def join(texts: Iterable[str], limit: int = TOLD) -> str:
+def join(texts: Iterable[str], limit: int = MOST_TEXTS) -> str:
     """Different texts as one, the first few of them and the number of the others."""
     told = list(dict.fromkeys(text for text in texts if text))
     more = f" and {len(told) - limit} more" if len(told) > limit else ""

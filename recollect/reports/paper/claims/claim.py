@@ -1,19 +1,20 @@
-"""A claim of the study as code: who it is about, the rule that decides it, where it can be seen and
-how to get the rows.
+"""A claim of the study as code: the models it is about, the rule that decides it, the figure that
+shows it and the commands that train its rows.
 """
 
 import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from recollect.reports.paper.claims import thresholds
 from recollect.reports.paper.claims.checks import Check
 from recollect.reports.paper.claims.groups import Group, Subject
 from recollect.reports.paper.claims.roles import Role
-from recollect.reports.paper.claims.study import SIZES
 from recollect.reports.paper.claims.thresholds import Threshold
+from recollect.reports.paper.study import SIZES
 
 Outcome = Literal["reproduced", "not reproduced", "not enough data"]
 Rule = Callable[[Group], Check]
@@ -55,9 +56,7 @@ class Claim:
 
     @property
     def what_to_run(self) -> str:
-        """The commands that train what the rule needs, one a line; runs that are known already are
-        not trained again.
-        """
+        """The commands that train what the rule needs, one a line."""
         return "\n".join(f"recollect run paper:{run} --out out" for run in self.runs)
 
 
@@ -74,11 +73,14 @@ class Verdict:
     verdict: Outcome
     numbers: str  # what it was decided by, with the spread over seeds
     what_to_run: str  # empty once it is decided
-    figure: str
     remark: str  # caveats, other readings, what holds at a reduced scale
     # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's
     reduced: str = ""
     checks: tuple[Check, ...] = ()  # the single comparisons behind it
+
+    @property
+    def figure(self) -> str:
+        return self.claim.figure
 
 
 def claim(
@@ -95,21 +97,17 @@ def claim(
     caveat: str = "",
 ) -> Callable[[Rule], Claim]:
     """Makes the rule below it a claim."""
-
-    def make(rule: Rule) -> Claim:
-        return Claim(
-            name,
-            statement,
-            setting,
-            figure,
-            roles,
-            thresholds,
-            runs,
-            rule,
-            task,
-            fits,
-            contradiction,
-            caveat,
-        )
-
-    return make
+    return partial(
+        Claim,
+        name,
+        statement,
+        setting,
+        figure,
+        roles,
+        thresholds,
+        runs,
+        task=task,
+        fits=fits,
+        contradiction=contradiction,
+        caveat=caveat,
+    )

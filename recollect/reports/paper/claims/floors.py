@@ -1,4 +1,4 @@
-"""What a model scores that binds nothing: it knows which values stand in the row and at which
+"""The score of a model that binds nothing: it knows which values stand in the row and at which
 position it is asked.
 """
 
@@ -9,19 +9,10 @@ from recollect.tasks.options.placement import position_only_accuracy
 
 
 def floor(subject: Subject) -> float:
-    """The best accuracy from position alone, worked out for this very task; chance where it is no
-    mqar.
-    """
-    task = {
-        key.removeprefix("task."): value
-        for key, value in subject.flat.items()
-        if key.startswith("task.")
-    }
-    return (
-        position_only_accuracy(MqarSpec.model_validate(task))
-        if task["name"] == "mqar"
-        else subject.cell.chance
-    )
+    """The best accuracy from position alone on this very task; chance where it is not mqar."""
+    if subject.task["name"] != "mqar":
+        return subject.cell.chance
+    return position_only_accuracy(MqarSpec.model_validate(subject.task))
 
 
 def one_pair_most(subject: Subject) -> float:

@@ -1,8 +1,8 @@
 """Cells that can be compared: one recipe, one variant of each model; and what a rule may ask of
 them.
 
-A group is looked at in one of two ways. *Strictly*: only sizes and models that the study trained,
-only rates with enough seeds, and a score counts as tuned only after a search that is fine and wide
+A group is read in one of two ways. *Strictly*: only sizes and models that the study trained, only
+rates with enough seeds, and a score counts as tuned only after a search that is fine and wide
 enough. Or *as it is*: whatever was trained, for the remark on what holds at a reduced scale.
 """
 
@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
-from recollect.analysis import Cell, flatten, group_cells
-from recollect.analysis.settings import canonical, value_text
+from recollect.analysis import Cell, Curves, flatten, group_cells
+from recollect.analysis.settings import canonical
+from recollect.analysis.wording import setting_text
 from recollect.reports.paper.claims.checks import Measure
 from recollect.reports.paper.claims.measures import trusted, tuned, window
 from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
-from recollect.reports.paper.claims.study import Size, open_choices, recipe
-from recollect.rows import Evaluation, RunRow
-
-Curves = Mapping[str, Sequence[Evaluation]]
+from recollect.reports.paper.study import Size, open_choices, recipe, task_table
+from recollect.rows import RunRow
 
 
 class Panel(NamedTuple):
-    """Where models of different kinds are compared."""
+    """The task size and width at which models of different kinds are compared."""
 
     size: Size
     width: int
@@ -32,11 +31,15 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A cell with its place among others."""
+    """A cell of the study: its flat settings and its recipe."""
 
     cell: Cell
     flat: Mapping[str, Any]
     recipe: Mapping[str, Any]
+
+    @property
+    def task(self) -> dict[str, Any]:
+        return task_table(self.flat)
 
     @property
     def size(self) -> Size:
@@ -99,11 +102,11 @@ class Group:
         )
 
     def find(self, role: Role, **place: Any) -> Subject | None:
-        """The subject at a size, width, depth or with positions; the fullest if several differ in
-        how they were looked at.
+        """The subject at a size, width, depth or with positions; of several that differ only in
+        their evaluations, the one with most runs.
 
         As it is, models trained at one width each are compared although their widths differ:
-        whoever chose them may have matched states or parameters.
+        states or parameters may have been matched.
         """
         there = self.subjects.get(role, ())
         if not self.strict and all(
@@ -113,7 +116,7 @@ class Group:
         own = [s for s in there if all(getattr(s, key) == wanted for key, wanted in place.items())]
         return max(own, key=lambda subject: subject.cell.scored_runs, default=None)
 
-    def seen(self, subject: Subject) -> Cell:
+    def trusted_cell(self, subject: Subject) -> Cell:
         """The subject's cell with the rates that count."""
         return trusted(subject.cell) if self.strict else subject.cell
 
@@ -122,9 +125,9 @@ class Group:
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
         return (
-            tuned(subject.cell, named(role, subject), self.strict)
+            tuned(subject.cell, subject_text(role, subject), self.strict)
             if subject
-            else missing(role, place, 1.0)
+            else unknown(role, place, 1.0)
         )
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
@@ -132,13 +135,14 @@ class Group:
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
         return (
-            window(subject.cell, named(role, subject), self.strict)
+            window(subject.cell, subject_text(role, subject), self.strict)
             if subject
-            else missing(role, place, math.inf)
+            else unknown(role, place, math.inf)
         )
 
 
-def missing(role: Role, place: Mapping[str, Any], most: float) -> Measure:
+def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:
+    """The measure of what was not trained: anything up to `most`."""
     words = {"size": "{}", "width": "width {}", "depth": "{} layers", "positions": "positions {}"}
     told = ", ".join(
         words[key].format(size_text(value) if key == "size" else value)
@@ -151,14 +155,14 @@ def size_text(size: Size) -> str:
     return f"({size[0]},{size[1]})"
 
 
-def named(role: Role, subject: Subject) -> str:
+def subject_text(role: Role, subject: Subject) -> str:
     place = f" {size_text(subject.size)}" if any(subject.size) else ""
     depth = f", {subject.depth} layers" if role.depth is None or callable(role.depth) else ""
     positions = f", positions {subject.positions}" if "model.positions" in role.any_of else ""
     return f"{role.name}{place} width {subject.width}{depth}{positions}"
 
 
-def gather(rows: Iterable[RunRow]) -> list[Subject]:
+def find_subjects(rows: Iterable[RunRow]) -> list[Subject]:
     """Every cell of a task the study has, with its recipe."""
     subjects = []
     for cell in group_cells(list(rows)):
@@ -169,12 +173,13 @@ def gather(rows: Iterable[RunRow]) -> list[Subject]:
     return subjects
 
 
-def groups(
+def find_groups(
     subjects: Sequence[Subject], roles: Sequence[Role], curves: Curves, strict: bool
 ) -> list[Group]:
-    """What can be compared, the fewest deviations first: for each recipe the plainest variant of
-    every role, and then, strictly only, every other variant of one role beside the plainest of the
-    others.
+    """What can be compared, the fewest deviations first.
+
+    For each recipe the plainest variant of every role; strictly also every other variant of one
+    role beside the plainest of the others.
     """
     by_recipe: dict[str, list[Subject]] = {}
     for subject in subjects:
@@ -186,23 +191,23 @@ def groups(
 def _variants(
     subjects: Sequence[Subject], roles: Sequence[Role], curves: Curves, strict: bool
 ) -> list[Group]:
-    cast = {role: _by_variant(role, subjects, strict) for role in roles}
-    cast = {role: variants for role, variants in cast.items() if variants}
-    if not cast:
+    by_role = {role: _by_variant(role, subjects, strict) for role in roles}
+    by_role = {role: variants for role, variants in by_role.items() if variants}
+    if not by_role:
         return []
-    plainest = {role: min(variants, key=len) for role, variants in cast.items()}
+    plainest = {role: min(variants, key=len) for role, variants in by_role.items()}
     chosen = [plainest]
     if strict:
         chosen += [
             {**plainest, role: variant}
-            for role in cast
-            for variant in cast[role]
+            for role in by_role
+            for variant in by_role[role]
             if variant != plainest[role]
         ]
     common = open_choices(subjects[0].recipe)
     return [
         Group(
-            subjects={role: cast[role][variant] for role, variant in choice.items()},
+            subjects={role: by_role[role][variant] for role, variant in choice.items()},
             curves=curves,
             strict=strict,
             recipe=subjects[0].recipe,
@@ -223,9 +228,6 @@ def _by_variant(
         if role.fits(subject.flat):
             variant = role.variant(subject.flat)
             if not strict or variant.keys() <= OPEN_OPTIONS:
-                words = sorted(
-                    f"{key.split('.')[-1].replace('_', ' ')} {value_text(v)}"
-                    for key, v in variant.items()
-                )
+                words = sorted(setting_text(key, value) for key, value in variant.items())
                 found.setdefault(tuple(words), []).append(subject)
     return {variant: tuple(own) for variant, own in found.items()}

@@ -1,13 +1,20 @@
-"""From rows to verdicts: each claim's rule, on the study's own scale if the rows have it, else on
-what there is as a remark.
+"""From rows to verdicts: each claim's rule on rows of the study's own scale; where there are none,
+on what there is, as a remark.
 """
 
 from collections.abc import Iterable, Sequence
 
+from recollect.analysis import Curves
 from recollect.reports.paper.claims.checks import Check, join
 from recollect.reports.paper.claims.claim import Claim, Verdict
-from recollect.reports.paper.claims.groups import Curves, Group, Subject, gather, groups, size_text
-from recollect.reports.paper.claims.study import reductions
+from recollect.reports.paper.claims.groups import (
+    Group,
+    Subject,
+    find_groups,
+    find_subjects,
+    size_text,
+)
+from recollect.reports.paper.study import reductions
 from recollect.rows import RunRow
 
 NO_ROWS = "any run at the study's scale"
@@ -15,7 +22,7 @@ NO_ROWS = "any run at the study's scale"
 
 def judge(claims: Sequence[Claim], rows: Iterable[RunRow], curves: Curves) -> list[Verdict]:
     """One verdict per claim, in their order."""
-    subjects = gather(rows)
+    subjects = find_subjects(rows)
     return [_judge_one(claim, subjects, curves) for claim in claims]
 
 
@@ -24,9 +31,8 @@ def _judge_one(claim: Claim, subjects: Sequence[Subject], curves: Curves) -> Ver
     fitting = [
         subject for subject in subjects if claim.fits(subject) and not reductions(subject.recipe)
     ]
-    strict = [
-        (group, claim.rule(group)) for group in groups(fitting, claim.roles, curves, strict=True)
-    ]
+    comparable = find_groups(fitting, claim.roles, curves, strict=True)
+    strict = [(group, claim.rule(group)) for group in comparable]
     decided = [(group, check) for group, check in strict if check.holds is not None]
     if decided:
         group, check = decided[0]
@@ -36,12 +42,7 @@ def _judge_one(claim: Claim, subjects: Sequence[Subject], curves: Curves) -> Ver
             verdict="reproduced" if check.holds else "not reproduced",
             numbers=check.told,
             what_to_run="",
-            figure=claim.figure,
-            remark=" ".join(
-                filter(
-                    None, [_with_choices(group), join(others), claim.contradiction, claim.caveat]
-                )
-            ),
+            remark=_remark(claim, _with_choices(group), join(others)),
             checks=check.leaves,
         )
     open_check = strict[0][1] if strict else Check(None, "", NO_ROWS)
@@ -52,17 +53,7 @@ def _judge_one(claim: Claim, subjects: Sequence[Subject], curves: Curves) -> Ver
         verdict="not enough data",
         numbers=f"{open_check.told}; {lacks}" if open_check.text else lacks,
         what_to_run=claim.what_to_run,
-        figure=claim.figure,
-        remark=" ".join(
-            filter(
-                None,
-                [
-                    f"At reduced scale: {reduced}." if reduced else "",
-                    claim.contradiction,
-                    claim.caveat,
-                ],
-            )
-        ),
+        remark=_remark(claim, f"At reduced scale: {reduced}." if reduced else ""),
         reduced=reduced,
         checks=reduced_checks or open_check.leaves,
     )
@@ -72,9 +63,8 @@ def _reduced(
     claim: Claim, subjects: Sequence[Subject], curves: Curves
 ) -> tuple[str, tuple[Check, ...]]:
     """The same rule on what there is: in the setting with most runs, and how the others went."""
-    tried = [
-        (group, claim.rule(group)) for group in groups(subjects, claim.roles, curves, strict=False)
-    ]
+    comparable = find_groups(subjects, claim.roles, curves, strict=False)
+    tried = [(group, claim.rule(group)) for group in comparable]
     found = sorted(
         ((g, c) for g, c in tried if c.holds is not None), key=lambda entry: -entry[0].runs
     )
@@ -96,11 +86,15 @@ def _scale(group: Group) -> str:
     return ", ".join([*(sorted(sizes) if len(sizes) == 1 else []), *short])
 
 
+def _remark(claim: Claim, *texts: str) -> str:
+    return " ".join(filter(None, [*texts, claim.contradiction, claim.caveat]))
+
+
 def _with_choices(group: Group) -> str:
     return f"Decided with {join(group.choices)}." if group.choices else ""
 
 
 def _otherwise(group: Group, check: Check, first: Check) -> str:
-    """A second decided group, told only where it says something else or why it agrees."""
+    """What a second decided group says."""
     same = "the same" if check.holds == first.holds else "holds" if check.holds else "does not hold"
     return f"With {join(group.choices) or 'another data seed'}: {same}."

@@ -1,5 +1,4 @@
-"""What a cell has shown: the score at its best rate and the window around it, as far as they are
-known.
+"""The score of a cell at its best rate and the window around it, as far as they are known.
 
 Strictly, only rates with enough seeds count, a score is known exactly only after a search that is
 fine and wide enough, and a window only on a fine grid. As it is, whatever was trained will do.
@@ -43,7 +42,7 @@ def tuned(cell: Cell, name: str, strict: bool) -> Measure:
 def window(cell: Cell, name: str, strict: bool) -> Measure:
     """W(WINDOW) in decades; at least that where the grid ends first.
 
-    A model that solves nothing has no window to speak of.
+    A model that solves nothing has no window.
     """
     cell = trusted(cell) if strict else cell
     rates = [rate.lr for rate in cell.scored_rates]

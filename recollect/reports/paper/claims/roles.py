@@ -1,4 +1,4 @@
-"""Who plays which part in a claim: "Mamba", "attention with two layers", "Mamba without its
+"""The models that a claim is about: "Mamba", "attention with two layers", "Mamba without its
 convolution".
 
 A role is a mixer with the options that make it that role. Whatever else differs from the mixer's
@@ -14,19 +14,20 @@ from typing import Any
 from recollect.mixers.registry import MIXERS
 from recollect.spec.model import ModelSpec
 
-# What the study leaves open: a variant in these alone may still be what it trained. Anything else
-# would be another model.
+# What the study leaves open: a variant in these may still be what it trained. Anything else is
+# another model.
 OPEN_OPTIONS = {
     "model.block", "model.norm", "model.positions", "model.dropout",
-    "model.mixer.init", "model.mixer.filter", "model.mixer.ratio_layers", "model.mixer.heads", "model.mixer.precision",
-    "model.mixer.conv_kernel", "model.mixer.conv_place", "model.mixer.conv_padding", "model.mixer.rope_share",
+    "model.mixer.init", "model.mixer.filter", "model.mixer.ratio_layers", "model.mixer.heads",
+    "model.mixer.precision", "model.mixer.conv_kernel", "model.mixer.conv_place",
+    "model.mixer.conv_padding", "model.mixer.rope_share",
 }  # fmt: skip
 SHAPE = ("model.mixer.name", "model.width", "model.depth")
 
 
 @dataclass(frozen=True, eq=False)
 class Role:
-    """A mixer and what its options must be: values, or functions that say whether a value will do."""
+    """A mixer and what its options must be: values, or functions that accept a value."""
 
     name: str
     mixer: str
@@ -45,7 +46,7 @@ class Role:
         )
 
     def variant(self, flat: Mapping[str, Any]) -> dict[str, Any]:
-        """The model's settings that are not this mixer's defaults and not what makes it this role."""
+        """The model's settings that are neither the mixer's defaults nor part of this role."""
         usual = usual_options(self.mixer)
         told = {key for key, wanted in self.options.items() if not callable(wanted)} | set(
             self.any_of
@@ -91,10 +92,8 @@ def _deep(depth: int) -> bool:
 
 
 NO_POSITIONS = {"model.positions": "none"}
-WHOLE = {
-    "model.mixer.kernel": _present,
-    "model.mixer.gate": True,
-}  # with its convolution and its gate
+# With its convolution and its gate.
+WHOLE = {"model.mixer.kernel": _present, "model.mixer.gate": True}
 PLAIN_ATTENTION = {"model.mixer.conv": "none"}
 
 

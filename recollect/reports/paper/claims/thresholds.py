@@ -1,6 +1,7 @@
-"""Every number that a rule compares with, each with its name and the reason why it is this number."""
+"""Every number that a rule compares with, each with its name and its reason."""
 
 from recollect.analysis import TAU
+from recollect.reports.paper import study
 
 
 class Threshold(float):
@@ -30,12 +31,14 @@ FINEST_STEP = Threshold(
     "1, 3, 10, 30, ...: an edge is then known to about a quarter of a decade",
 )
 
-LEAST_LOOKS = Threshold(
+LEAST_EVALUATIONS = Threshold(
     20, "least evaluations", "the default number; a sudden change needs points before and after it"
 )
 
 # ---- scores ----
-SOLVED = Threshold(0.95, "solved", "the study's own definition, in an earlier version of it (C26)")
+SOLVED = Threshold(
+    study.SOLVED, "solved", "the study's own definition, in an earlier version of it (C26)"
+)
 PERFECT = Threshold(0.99, "perfect", "curves that coincide at the top; Zoology stops a run there")
 FAILS = Threshold(0.5, "fails", "half of the pairs")
 MISSED = Threshold(0.5, "missed", "a search that ends below it would be called a failure")

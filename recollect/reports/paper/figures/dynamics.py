@@ -8,7 +8,7 @@ score.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -17,16 +17,18 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from recollect.analysis import bumps, plateaus, rate_text
-from recollect.reports.page.style import DOTTED, FAINT, write
-from recollect.reports.paper.figures import sheet
-from recollect.reports.paper.figures.looks import Look, looks
-from recollect.reports.paper.figures.places import Curves, Place
-from recollect.reports.paper.figures.question import Question, ask
+from recollect.analysis import Curves, bumps, plateaus, rate_text
+from recollect.plotting import sheet
+from recollect.plotting.colours import FAINT, LineStyle, line_styles
+from recollect.plotting.settings import DOTTED, print_style
+from recollect.plotting.text import write, write_wrapped
+from recollect.reports.paper.figures import captions
+from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
+from recollect.reports.paper.figures.figure_cells import FigureCell
+from recollect.reports.paper.study import SOLVED
 from recollect.rows import RunRow
 
 PANEL = (2.4, 1.35)
-SOLVED = 0.95  # the study's own word for it
 TRAIN: dict[str, Any] = {"lw": 1.0, "alpha": 0.45, "ls": (0, (4, 1.5))}
 TEST: dict[str, Any] = {"lw": 1.5}
 OTHER: dict[str, Any] = {"lw": 0.6, "color": FAINT, "alpha": 0.7}
@@ -34,36 +36,34 @@ GAINED: dict[str, Any] = {"fc": "#dcdcdc", "ec": "none"}
 WITHOUT_GAIN: dict[str, Any] = {"fc": "none", "ec": "#b4b4b4", "hatch": ".....", "lw": 0}
 
 
-def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """Two rows of panels per task, loss above score; single runs are drawn, so a band has no place
-    here.
-    """
-    places = ask(question, rows, curves)
-    tasks = {place.column: place.task for place in places}
-    models = question.models(places)
-    look = looks(places)
-    with sheet.paper_style():
+def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
+    """Two rows of panels per task, loss above score; single runs are drawn, so there is no band."""
+    cells = select_cells(definition, rows, curves)
+    tasks = {cell.column: cell.task for cell in cells}
+    models = definition.models(cells)
+    styles = line_styles({cell.model: cell.mixer for cell in cells})
+    with print_style():
         figure, axes = sheet.panel_grid(2 * len(tasks), len(models), PANEL, sharey="row")
-        told = []
+        drawn = []
         for line, (column, task) in enumerate(tasks.items()):
             axes[2 * line, 0].set_ylim(-0.3, 1)
             for number, model in enumerate(models):
                 pair = axes[2 * line, number], axes[2 * line + 1, number]
-                place = choose(
-                    [place for place in places if (place.column, place.model) == (column, model)]
+                cell = smallest_solving(
+                    [cell for cell in cells if (cell.column, cell.model) == (column, model)]
                 )
-                if place is None:
+                if cell is None:
                     _mark_absent(pair, model)
                     continue
-                told.append(_draw_run(pair, place, look[model], curves))
-            sheet.wrap(
+                drawn.append(_draw_run(pair, cell, styles[model], curves))
+            write_wrapped(
                 axes[2 * line, 0].set_ylabel(" ", size=7),
                 f"{task}: loss" if len(tasks) > 1 else "loss",
                 PANEL[1],
             )
-            axes[2 * line + 1, 0].set_ylabel(sheet.score_label(places), size=7)
-        ink = next(iter(look.values())).colour
-        entries: list[sheet.Entry] = [
+            axes[2 * line + 1, 0].set_ylabel(captions.score_label(cells), size=7)
+        ink = next(iter(styles.values())).colour
+        entries: list[sheet.LegendEntry] = [
             (Line2D([], [], color=ink, **TEST), "test"),
             (Line2D([], [], color=ink, **TRAIN), "train (loss)"),
             (Line2D([], [], **OTHER), "test, other seeds"),
@@ -72,29 +72,29 @@ def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) 
             (Patch(**WITHOUT_GAIN), "sudden change without one"),
             *sheet.marks(figure)[1:],
         ]
-        recipe = sheet.small_print(question, places, "min-max")[1]
-        title = question.title + (f", {next(iter(tasks.values()))}" if len(tasks) == 1 else "")
+        recipe = captions.small_print(definition, cells, "min-max")[1]
+        title = definition.title + (f", {next(iter(tasks.values()))}" if len(tasks) == 1 else "")
         return sheet.finish(
             figure,
             title,
             entries,
-            ["In full: the median seed at the best rate: " + "; ".join(told) + ".", recipe],
+            ["In full: the median seed at the best rate: " + "; ".join(drawn) + ".", recipe],
         )
 
 
-def choose(places: Sequence[Place]) -> Place | None:
+def smallest_solving(cells: Sequence[FigureCell]) -> FigureCell | None:
     """The narrowest that solves the task, else the widest with a result."""
-    scored = sorted((place for place in places if place.cell.best), key=lambda place: place.width)
-    solved = [place for place in scored if place.cell.best and place.cell.best.mean >= SOLVED]
+    scored = sorted((cell for cell in cells if cell.runs.best), key=lambda cell: cell.width)
+    solved = [cell for cell in scored if cell.runs.best and cell.runs.best.mean >= SOLVED]
     return solved[0] if solved else scored[-1] if scored else None
 
 
-def _draw_run(pair: tuple[Axes, Axes], place: Place, style: Look, curves: Curves) -> str:
+def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curves: Curves) -> str:
     """Draw one model's column; returns what was drawn in words."""
     loss_ax, score_ax = pair
-    best = place.cell.best
+    best = cell.runs.best
     assert best is not None
-    name = f"{place.model} ({place.width})"
+    name = f"{cell.model} ({cell.width})"
     sheet.panel_title(loss_ax, name)
     runs = sorted(
         (row for row in best.scored if curves.get(row.run_id)),
@@ -116,20 +116,9 @@ def _draw_run(pair: tuple[Axes, Axes], place: Place, style: Look, curves: Curves
     for row in runs:
         _draw_curve(pair, row, curves, style if row is shown else None)
     levels = plateaus(shown.spec["task"])
-    for level in levels.values():
-        loss_ax.axhline(level, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
-    lowest = min(levels.values(), default=0.0)
-    for label, level in levels.items():
-        # Two levels may lie close together: the lowest one's name stands below its line.
-        side = "top" if level == lowest and len(levels) > 1 else "bottom"
-        write(
-            loss_ax.text(
-                1.01, level, " ", transform=loss_ax.get_yaxis_transform(), va=side, size=5.5
-            ),
-            label,
-        )
+    _draw_levels(loss_ax, levels)
     score_ax.axhline(shown.chance, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
-    # The panels of a row share this axis; a loss that shoots up leaves it at the top.
+    # The panels of a row share this axis; a loss that rises far leaves it at the top.
     starts = [
         point.test_loss for point in curves[shown.run_id][:1] if math.isfinite(point.test_loss)
     ]
@@ -148,25 +137,29 @@ def _draw_run(pair: tuple[Axes, Axes], place: Place, style: Look, curves: Curves
     return f"{name} rate {rate_text(best.lr)}, seed {shown.spec['seed']}"
 
 
-def _draw_curve(pair: tuple[Axes, Axes], row: RunRow, curves: Curves, style: Look | None) -> None:
+def _draw_levels(ax: Axes, levels: Mapping[str, float]) -> None:
+    """Dotted lines at the losses a model may rest at, named beside the panel."""
+    lowest = min(levels.values(), default=0.0)
+    beside = ax.get_yaxis_transform()
+    for label, level in levels.items():
+        ax.axhline(level, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
+        # Two levels may lie close together: the lowest one's name stands below its line.
+        side = "top" if level == lowest and len(levels) > 1 else "bottom"
+        write(ax.text(1.01, level, " ", transform=beside, va=side, size=5.5), label)
+
+
+def _draw_curve(
+    pair: tuple[Axes, Axes], row: RunRow, curves: Curves, style: LineStyle | None
+) -> None:
     loss_ax, score_ax = pair
     curve = curves[row.run_id]
     steps = [point.step for point in curve]
     test = {**OTHER, "zorder": 2} if style is None else {**TEST, "color": style.colour, "zorder": 4}
     if len(curve) == 1:
         test |= {"marker": "o", "ms": 3}
-    loss_ax.plot(
-        steps,
-        [_finite(point.test_loss) for point in curve],
-        label="other" if style is None else "test",
-        **test,
-    )
-    score_ax.plot(
-        steps,
-        [point.score(row.score_name) for point in curve],
-        label="other" if style is None else "test",
-        **test,
-    )
+    label = "other" if style is None else "test"
+    loss_ax.plot(steps, [_finite(point.test_loss) for point in curve], label=label, **test)
+    score_ax.plot(steps, [point.score(row.score_name) for point in curve], label=label, **test)
     if style is not None:
         train = {**TRAIN, "color": style.colour, "zorder": 3}
         loss_ax.plot(steps, [_finite(point.train_loss) for point in curve], label="train", **train)

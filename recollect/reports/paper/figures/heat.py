@@ -4,6 +4,7 @@ not run is hatched.
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -12,116 +13,88 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from recollect.analysis import band
-from recollect.reports.page.style import INK, plain
-from recollect.reports.paper.figures import sheet
-from recollect.reports.paper.figures.places import Curves, Place
-from recollect.reports.paper.figures.question import Question, ask
+from recollect.analysis import Curves, band
+from recollect.plotting import sheet
+from recollect.plotting.colours import INK, NO_RESULT
+from recollect.plotting.settings import print_style
+from recollect.plotting.text import plain
+from recollect.reports.paper.figures import captions
+from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
+from recollect.reports.paper.figures.figure_cells import FigureCell
 from recollect.rows import RunRow
 
 CELL = (0.56, 0.44)  # inches
 LEAST_WIDTH = 1.6  # of a panel, for its title
-HEIGHT = 0.52  # of what stands around a panel, and LINE more for every further line of its title
+HEIGHT = 0.52  # around a panel, and LINE more for every further line of its title
 LETTER, LINE = 0.06, 0.14
 COLOUR_BAR = 0.75
 TASK_LETTERS = 24  # of a line in a task's name
 MOST_COLUMNS = 3
+CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 COLOURS = colormaps["cividis"]  # equally bright steps, in grey as well
 
 
-def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
+def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """All panels have the same axes, so that a map with holes shows them."""
-    places = ask(question, rows)
-    tasks = {place.column: place for place in places}
-    widths = sorted({place.width for place in places})
-    models = question.models(places)
+    cells = select_cells(definition, rows)
+    tasks = {cell.column: cell for cell in cells}
+    widths = sorted({cell.width for cell in cells})
+    models = definition.models(cells)
     columns = min(MOST_COLUMNS, len(models))
     lines = -(-len(models) // columns)
-    names = [
-        "\n".join(textwrap.wrap(plain(_short(place)), TASK_LETTERS)) for place in tasks.values()
-    ]
+    names = ["\n".join(textwrap.wrap(plain(_short(cell)), TASK_LETTERS)) for cell in tasks.values()]
     beside = LETTER * max(len(line) for name in names for line in name.split("\n")) + COLOUR_BAR
     width = max(LEAST_WIDTH, CELL[0] * len(widths) + 0.25)
     title_lines = -(-LETTER * max(len(plain(model)) for model in models) // (0.75 * width)) - 1
     panel = (width + beside / columns, CELL[1] * len(tasks) + HEIGHT + LINE * title_lines)
-    with sheet.paper_style():
+    with print_style():
         figure, axes = sheet.panel_grid(lines, columns, panel)
         for number, ax in enumerate(axes.flat):
             if number >= len(models):
                 ax.set_axis_off()
                 continue
             here = {
-                (place.column, place.width): place
-                for place in places
-                if place.model == models[number]
+                (cell.column, cell.width): cell for cell in cells if cell.model == models[number]
             }
             for line, column in enumerate(tasks):
-                for place, width in enumerate(widths):
-                    _draw_square(ax, place, line, here.get((column, width)), kind)
+                for x, width in enumerate(widths):
+                    _draw_square(ax, x, line, here.get((column, width)), kind)
             _finish_axes(ax, widths, names, number % columns == 0)
             sheet.panel_title(ax, models[number])
         bar = figure.colorbar(
             ScalarMappable(Normalize(0, 1), COLOURS), ax=list(axes.flat), aspect=30, pad=0.015
         )
         bar.outline.set_visible(False)
-        bar.set_label(sheet.score_label(places))
-        words = sheet.small_print(question, places, kind)
+        bar.set_label(captions.score_label(cells))
+        words = captions.small_print(definition, cells, kind)
         how = (
-            "Numbers: best mean over the rates tried, below it the "
-            "band; a "
-            "cross counts diverged runs at that rate."
+            "Numbers: best mean over the rates tried, below it the band; a cross counts diverged "
+            "runs at that rate."
         )
-        return sheet.finish(figure, question.title, sheet.marks(figure)[1:], [how, *words])
+        return sheet.finish(figure, definition.title, sheet.marks(figure)[1:], [how, *words])
 
 
-def _draw_square(ax: Axes, x: int, y: int, place: Place | None, kind: str) -> None:
-    best = place.cell.best if place else None
+def _draw_square(ax: Axes, x: int, y: int, cell: FigureCell | None, kind: str) -> None:
+    best = cell.runs.best if cell else None
+    corner = x - 0.5, y - 0.5
     if best is None:
-        ax.add_patch(
-            Rectangle(
-                (x - 0.5, y - 0.5),
-                1,
-                1,
-                fill=False,
-                hatch=sheet.HATCH,
-                ec="#c4c4c4",
-                lw=0,
-                label="missing",
-            )
-        )
-        reason = sheet.why_missing(place.cell if place else None).replace(" ", "\n")
-        ax.text(
-            x,
-            y,
-            reason,
-            ha="center",
-            va="center",
-            size=5.5,
-            bbox={"fc": "white", "ec": "none", "pad": 0.8},
-        )
+        hatched: dict[str, Any] = {"fill": False, "hatch": sheet.HATCH, "ec": NO_RESULT, "lw": 0}
+        ax.add_patch(Rectangle(corner, 1, 1, label="missing", **hatched))
+        reason = captions.why_missing(cell.runs if cell else None).replace(" ", "\n")
+        background = {"fc": "white", "ec": "none", "pad": 0.8}
+        ax.text(x, y, reason, size=5.5, bbox=background, **CENTRED)
         return
-    ax.add_patch(
-        Rectangle(
-            (x - 0.5, y - 0.5), 1, 1, fc=COLOURS(best.mean), ec="white", lw=0.6, label="score"
-        )
-    )
+    filled: dict[str, Any] = {"fc": COLOURS(best.mean), "ec": "white", "lw": 0.6}
+    ax.add_patch(Rectangle(corner, 1, 1, label="score", **filled))
     ink = "white" if best.mean < 0.5 else INK
-    low, high = band(best.scores, kind)
-    ax.text(x, y - 0.12, sheet.share_text(best.mean), ha="center", va="center", size=7, color=ink)
+    low, high = map(captions.share_text, band(best.scores, kind))
+    ax.text(x, y - 0.12, captions.share_text(best.mean), size=7, color=ink, **CENTRED)
     if len(best.scores) > 1:
-        ax.text(
-            x,
-            y + 0.24,
-            f"{sheet.share_text(low)}-{sheet.share_text(high)}",
-            ha="center",
-            va="center",
-            size=4.8,
-            color=ink,
-        )
-    diverged = sum(row.status == "diverged" for row in best.scored)
-    if diverged:
+        ax.text(x, y + 0.24, f"{low}-{high}", size=4.8, color=ink, **CENTRED)
+    if best.diverged:
+        count = str(len(best.diverged))
         ax.plot([x + 0.32], [y - 0.32], color=ink, label="diverged", **{**sheet.CROSS, "ms": 3.5})
-        ax.text(x + 0.2, y - 0.32, str(diverged), ha="right", va="center", size=4.8, color=ink)
+        ax.text(x + 0.2, y - 0.32, count, ha="right", va="center", size=4.8, color=ink)
 
 
 def _finish_axes(ax: Axes, widths: Sequence[int], tasks: Sequence[str], is_first: bool) -> None:
@@ -135,8 +108,8 @@ def _finish_axes(ax: Axes, widths: Sequence[int], tasks: Sequence[str], is_first
     ax.set_xlabel("width")
 
 
-def _short(place: Place) -> str:
+def _short(cell: FigureCell) -> str:
     """Length and pairs as the study writes them."""
     return ", ".join(
-        filter(None, [f"({', '.join(str(number) for number in place.size)})", place.recipe])
+        filter(None, [f"({', '.join(str(number) for number in cell.size)})", cell.recipe])
     )

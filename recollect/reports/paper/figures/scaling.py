@@ -11,12 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import Point, band, best_points
-from recollect.reports.page.style import INK
-from recollect.reports.paper.figures import sheet
-from recollect.reports.paper.figures.looks import Look, looks
-from recollect.reports.paper.figures.places import Curves, Place
-from recollect.reports.paper.figures.question import Question, ask
+from recollect.analysis import Curves, ScalingPoint, band, best_points
+from recollect.plotting import sheet
+from recollect.plotting.colours import INK, LineStyle, line_styles
+from recollect.plotting.settings import print_style
+from recollect.reports.paper.figures import captions
+from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
+from recollect.reports.paper.figures.figure_cells import FigureCell
 from recollect.rows import RunRow
 
 PANEL = (3.4, 2.5)
@@ -24,64 +25,70 @@ MOST_COLUMNS = 2
 DASHED = (0, (3, 2))
 
 
-def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
+def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """A panel per task."""
-    places = ask(question, rows)
-    tasks = {place.column: place.task for place in places}
-    look = looks(places)
+    cells = select_cells(definition, rows)
+    tasks = {cell.column: cell.task for cell in cells}
+    styles = line_styles({cell.model: cell.mixer for cell in cells})
     columns = min(MOST_COLUMNS, len(tasks))
     lines = -(-len(tasks) // columns)
-    with sheet.paper_style():
+    with print_style():
         figure, axes = sheet.panel_grid(lines, columns, PANEL)
         for ax, (column, title) in zip(axes.flat, tasks.items(), strict=False):
-            here = [place for place in places if place.column == column]
-            _draw_panel(ax, here, look, question.depths, kind)
-            sheet.score_axis(ax, sheet.score_label(here))
-            sheet.panel_title(ax, title, _absent(here, look, question.depths))
+            here = [cell for cell in cells if cell.column == column]
+            _draw_panel(ax, here, styles, definition.depths, kind)
+            sheet.score_axis(ax, captions.score_label(here))
+            sheet.panel_title(ax, title, _absent(here, styles, definition.depths))
         for ax in list(axes.flat)[len(tasks) :]:
             ax.set_axis_off()
-        entries: list[sheet.Entry] = [
+        entries: list[sheet.LegendEntry] = [
             (Line2D([], [], color=style.colour, marker=style.marker, ls="", ms=4.5), model)
-            for model, style in look.items()
+            for model, style in styles.items()
         ]
         entries += [
             (
                 Line2D([], [], color=INK, marker="o", ms=4.5, lw=1.1, **_layers(depth)),
                 f"{depth} layer{'s' if depth > 1 else ''}",
             )
-            for depth in sorted({place.depth for place in places})
+            for depth in sorted({cell.depth for cell in cells})
         ]
         entries += sheet.marks(figure)
         how = (
             "Along a line the width grows: "
-            f"{', '.join(str(width) for width in sorted({place.width for place in places}))}."
+            f"{', '.join(str(width) for width in sorted({cell.width for cell in cells}))}."
         )
         return sheet.finish(
-            figure, question.title, entries, [how, *sheet.small_print(question, places, kind)]
+            figure, definition.title, entries, [how, *captions.small_print(definition, cells, kind)]
         )
 
 
 def _draw_panel(
-    ax: Axes, places: list[Place], look: dict[str, Look], depths: tuple[int, int], kind: str
+    ax: Axes,
+    cells: list[FigureCell],
+    styles: dict[str, LineStyle],
+    depths: tuple[int, int],
+    kind: str,
 ) -> None:
-    sheet.draw_chance(ax, [place.cell for place in places])
-    for model, style in look.items():
+    sheet.draw_chance(ax, [cell.runs.chance for cell in cells])
+    for model, style in styles.items():
         for depth in range(depths[0], depths[1] + 1):
-            cells = [place.cell for place in places if (place.model, place.depth) == (model, depth)]
-            points = best_points(cells, "parameters")
+            own = [cell.runs for cell in cells if (cell.model, cell.depth) == (model, depth)]
+            points = best_points(own, "parameters")
             if points:
                 _draw_line(ax, points, style, depth, kind)
-    if not any(place.cell.best for place in places):
+    if not any(cell.runs.best for cell in cells):
         sheet.mark_missing(ax, "no result")
     _parameter_axis(ax)
 
 
-def _absent(places: Sequence[Place], look: dict[str, Look], depths: tuple[int, int]) -> str:
+def _absent(
+    cells: Sequence[FigureCell], styles: dict[str, LineStyle], depths: tuple[int, int]
+) -> str:
     """Which models have no result here, with the depths they lack."""
-    scored = {(place.model, place.depth) for place in places if place.cell.best}
+    scored = {(cell.model, cell.depth) for cell in cells if cell.runs.best}
     lacking = {
         model: [depth for depth in range(depths[0], depths[1] + 1) if (model, depth) not in scored]
-        for model in look
+        for model in styles
     }
     named = [
         f"{model} ({', '.join(map(str, missing))})" for model, missing in lacking.items() if missing
@@ -89,7 +96,9 @@ def _absent(places: Sequence[Place], look: dict[str, Look], depths: tuple[int, i
     return f"no result (layers): {', '.join(named)}" if named else ""
 
 
-def _draw_line(ax: Axes, points: Sequence[Point], style: Look, depth: int, kind: str) -> None:
+def _draw_line(
+    ax: Axes, points: Sequence[ScalingPoint], style: LineStyle, depth: int, kind: str
+) -> None:
     x = [point.x for point in points]
     bands = [band(point.scores, kind) for point in points]
     ax.vlines(
@@ -100,8 +109,8 @@ def _draw_line(ax: Axes, points: Sequence[Point], style: Look, depth: int, kind:
         lw=0.9,
         alpha=0.6,
     )
-    look = {**_layers(depth), "color": style.colour, "marker": style.marker, "ms": 4.5, "lw": 1.1}
-    ax.plot(x, [point.mean for point in points], label=f"{depth}", **look)
+    line = {**_layers(depth), "color": style.colour, "marker": style.marker, "ms": 4.5, "lw": 1.1}
+    ax.plot(x, [point.mean for point in points], label=f"{depth}", **line)
     lost = [
         (point.x, row.chance)
         for point in points

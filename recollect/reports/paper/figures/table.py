@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from recollect.reports.page.style import INK, plain, write
-from recollect.reports.paper.figures import sheet
+from recollect.plotting import sheet
+from recollect.plotting.colours import INK
+from recollect.plotting.settings import print_style
+from recollect.plotting.text import plain, printable, write
 
-LETTER, GAP, LINE = 0.066, 0.22, 0.19  # inches
+LETTER, COLUMN_GAP, LINE = 0.066, 0.22, 0.19  # inches
 _LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-    '"': r"\textquotedbl{}", "±": r"$\pm$", "…": r"\dots{}",
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "±": r"$\pm$", "…": r"\dots{}",
 }  # fmt: skip
 
 
@@ -28,26 +31,14 @@ class Table:
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
-    names: int = (
-        1  # the first columns name a line and stand left; the others are numbers and stand right
-    )
+    names: int = 1  # so many first columns name a line and are left-aligned, the others right
 
     def markdown(self) -> str:
         rule = [":--"] * self.names + ["--:"] * (len(self.head) - self.names)
         rows = [[_markdown(text) for text in line] for line in (self.head, *self.lines)]
         table = [_piped(line) for line in (rows[0], rule, *rows[1:])]
-        return (
-            "\n".join(
-                [
-                    f"**{_markdown(self.title)}**",
-                    "",
-                    *table,
-                    "",
-                    *(f"{_markdown(note)}  " for note in self.notes),
-                ]
-            )
-            + "\n"
-        )
+        notes = [f"{_markdown(note)}  " for note in self.notes]
+        return "\n".join([f"**{_markdown(self.title)}**", "", *table, "", *notes, ""])
 
     def latex(self) -> str:
         columns = "l" * self.names + "r" * (len(self.head) - self.names)
@@ -57,8 +48,10 @@ class Table:
         return "\n".join([
             "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
             r"\begin{table}", r"\centering",
-            rf"\caption{{{_latex(self.title)}. {_latex(' '.join(self.notes))}}}", rf"\label{{tab:{self.name}}}",
-            rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *lines, r"\bottomrule",
+            rf"\caption{{{_latex(self.title)}. {_latex(' '.join(self.notes))}}}",
+            rf"\label{{tab:{self.name}}}",
+            rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
+            head, r"\midrule", *lines, r"\bottomrule",
             r"\end{tabular}", r"\end{table}",
         ]) + "\n"  # fmt: skip
 
@@ -66,11 +59,11 @@ class Table:
         """The table as a picture, with rules above, below and under the head."""
         texts = [[plain(text) for text in line] for line in (self.head, *self.lines)]
         widths = [
-            max(len(line[column]) for line in texts) * LETTER + GAP
+            max(len(line[column]) for line in texts) * LETTER + COLUMN_GAP
             for column in range(len(self.head))
         ]
         edges = [sum(widths[:column]) for column in range(len(widths) + 1)]
-        with sheet.paper_style():
+        with print_style():
             figure, axes = sheet.panel_grid(1, 1, (edges[-1] + 0.2, LINE * (len(texts) + 0.6)))
             ax = axes[0, 0]
             ax.set_axis_off()
@@ -78,20 +71,11 @@ class Table:
             ax.set_ylim(len(texts) + 0.3, -0.3)
             for number, line in enumerate(texts):
                 for column, text in enumerate(line):
-                    left = column < self.names
-                    x = edges[column] + GAP / 2 if left else edges[column + 1] - GAP / 2
+                    left, right = edges[column] + COLUMN_GAP / 2, edges[column + 1] - COLUMN_GAP / 2
+                    x, side = (left, "left") if column < self.names else (right, "right")
                     weight = "bold" if number == 0 else "normal"
-                    write(
-                        ax.text(
-                            x,
-                            number + 0.5,
-                            " ",
-                            ha="left" if left else "right",
-                            va="center",
-                            weight=weight,
-                        ),
-                        text,
-                    )
+                    label = ax.text(x, number + 0.5, " ", ha=side, va="center", weight=weight)
+                    write(label, text)
             for y, thickness in ((-0.1, 1.1), (1.0, 0.6), (len(texts) + 0.1, 1.1)):
                 ax.plot([0, edges[-1]], [y, y], color=INK, lw=thickness, clip_on=False)
             return sheet.finish(figure, self.title, [], self.notes)
@@ -101,15 +85,15 @@ def _piped(texts: list[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _printable(text: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
 
 
 def _markdown(text: str) -> str:
     """Text that no Markdown reader gives a meaning to."""
-    entities = _printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    entities = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", entities)
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in _printable(text))
+    return "".join(_LATEX.get(letter, letter) for letter in _one_line(text))

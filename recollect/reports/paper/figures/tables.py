@@ -1,7 +1,6 @@
-"""The study's four tables: copying by size (1), ablations of one layer (2, 3), positional encodings
-(4).
+"""The study's four tables: copying by size (1), ablations of one layer (2, 3), positions (4).
 
-A number is the best mean over the learning rates tried. Lines follow the study; one that was not
+A number is the best mean over the learning rates tried. The lines are the study's; one that was not
 run says so.
 """
 
@@ -9,20 +8,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recollect.analysis import Cell, band, group_cells, rate_text, value, where
-from recollect.reports.paper.figures import sheet
-from recollect.reports.paper.figures.question import (
-    MIXER,
-    POSITIONS,
+from recollect.analysis import (
+    Cell,
     Curves,
-    Place,
-    Question,
-    ask,
+    band,
+    get_setting,
+    group_cells,
+    rate_text,
+    select_rows,
+)
+from recollect.analysis.settings import MIXER
+from recollect.reports.paper.figures import captions
+from recollect.reports.paper.figures.definition import (
+    FigureDefinition,
     is_ablated,
     is_rewired,
-    locate,
-    pool,
-    require,
+    require_result,
+    select_cells,
+)
+from recollect.reports.paper.figures.figure_cells import (
+    POSITIONS,
+    FigureCell,
+    merge_repeats,
+    to_figure_cells,
 )
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
@@ -30,6 +38,7 @@ from recollect.rows import RunRow
 CONV, PADDING, TAPS, KERNEL, GATE = (
     f"model.mixer.{key}" for key in ("conv", "conv_padding", "conv_kernel", "kernel", "gate")
 )
+Setting = tuple[Any, ...]  # task size, recipe, depth and width
 PADDING_WORDS = {"causal": "causal", "same": "centred"}
 ENCODINGS = {
     "none": "No PE",
@@ -55,9 +64,9 @@ def _convolved(letters: str) -> Variant:
 
 
 def _selective(name: str, mixer: str, conv: bool, gate: bool) -> Variant:
-    taps: Callable[[int], bool] = (
-        (lambda kernel: kernel > 0) if conv else (lambda kernel: kernel == 0)
-    )
+    def taps(kernel: int) -> bool:
+        return kernel > 0 if conv else kernel == 0
+
     return Variant(name, {MIXER: mixer, KERNEL: taps, GATE: gate, POSITIONS: "none"})
 
 
@@ -73,195 +82,187 @@ TABLE_3 = (ATTENTION, *map(_convolved, ("qkv", "k", "v", "q")), *SELECTIVE)
 
 
 def copying_table(
-    question: Question, rows: Sequence[RunRow], curves: Curves, kind: str = "min-max"
+    definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str = "min-max"
 ) -> Table:
     """Table 1: one line per model and size."""
-    places = ask(question, rows)
-    places.sort(
-        key=lambda place: (
-            place.size,
-            place.recipe,
-            question.mixers.index(place.mixer),
-            place.width,
-            place.depth,
+    cells = select_cells(definition, rows)
+    cells.sort(
+        key=lambda cell: (
+            cell.size,
+            cell.recipe,
+            definition.mixers.index(cell.mixer),
+            cell.width,
+            cell.depth,
         )
     )
-    several = len({place.column for place in places}) > 1
+    several = len({cell.column for cell in cells}) > 1
     head = (
         *(["Task"] if several else []),
         "Architecture",
         "Layers",
         "Width",
         "Parameters (M)",
-        _heading(places),
+        _heading(cells),
         "Rate",
         "Seeds",
     )
-    lines = [((place.task,) if several else ()) + _copying_line(place, kind) for place in places]
-    return _table(question, head, lines, places, kind, names=2 if several else 1)
+    lines = [((cell.task,) if several else ()) + _copying_line(cell, kind) for cell in cells]
+    return _table(definition, head, lines, cells, kind, names=2 if several else 1)
 
 
 def ablation_table(
-    question: Question,
+    definition: FigureDefinition,
     variants: Sequence[Variant],
     rows: Sequence[RunRow],
     curves: Curves,
     kind: str = "min-max",
 ) -> Table:
     """Tables 2 and 3: a line per variant, a column per task and width."""
-    fitting = [row for row in rows if question.fits(row)]
-    members = {variant.name: where(fitting, variant.conditions) for variant in variants}
+    fitting = [row for row in rows if definition.fits(row)]
+    members = {variant.name: select_rows(fitting, variant.conditions) for variant in variants}
     kept = [row for own in members.values() for row in own]
-    require(question, kept if any(map(_is_telling, kept)) else [], len(rows))
+    require_result(definition, kept if any(map(_is_compared, kept)) else [], len(rows))
     ids = {row.run_id: name for name, own in members.items() for row in own}
-    # Plain attention has a number of taps too, and no use for it: that only counts where
-    # convolutions differ in it.
-    taps = {value(row, TAPS) for row in kept if value(row, CONV) not in (None, "none")}
-    every = locate(
-        group_cells(pool(kept, {})),
+    # Attention without a convolution has a number of taps too, without effect: it is mentioned only
+    # where convolutions differ in it.
+    taps = {get_setting(row, TAPS) for row in kept if get_setting(row, CONV) not in (None, "none")}
+    every = to_figure_cells(
+        group_cells(merge_repeats(kept, {})),
         unsaid=(CONV, PADDING, KERNEL, GATE, *((TAPS,) if len(taps) <= 1 else ())),
     )
-    settings = _settings(every, _is_telling)
-    places = [place for place in every if _setting(place) in settings]
+    settings = _settings(every, _is_compared)
+    cells = [cell for cell in every if _setting(cell) in settings]
     head = (
         "Model",
-        *([_heading(places)] if len(settings) == 1 else map(_setting_text, settings.values())),
+        *([_heading(cells)] if len(settings) == 1 else map(_setting_text, settings.values())),
     )
     lines = []
     for variant in variants:
-        own = [place for place in places if ids[place.cell.rows[0].run_id] == variant.name]
-        labels = dict.fromkeys(_variant_label(variant, place) for place in own) or {
-            variant.name: None
-        }
-        for label in labels:
-            found = {
-                _setting(place): place.cell
-                for place in own
-                if _variant_label(variant, place) == label
-            }
-            lines.append(
-                (label, *(_score(found.get(setting), kind, percent=True) for setting in settings))
-            )
-    return _table(question, head, lines, places, kind, list(settings.values()))
+        own = [cell for cell in cells if ids[cell.runs.rows[0].run_id] == variant.name]
+        by_label: dict[str, dict[Setting, Cell]] = {}
+        for cell in own:
+            by_label.setdefault(_variant_label(variant, cell), {})[_setting(cell)] = cell.runs
+        for label, found in (by_label or {variant.name: {}}).items():
+            scores = (_score(found.get(setting), kind, percent=True) for setting in settings)
+            lines.append((label, *scores))
+    return _table(definition, head, lines, cells, kind, list(settings.values()))
 
 
 def position_table(
-    question: Question, rows: Sequence[RunRow], curves: Curves, kind: str = "min-max"
+    definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str = "min-max"
 ) -> Table:
-    """Table 4: a line per model (and setting, where there are several), a column per positional
-    encoding.
-    """
-    fitting = [row for row in rows if question.fits(row) and not is_rewired(row)]
-    fitting = where(fitting, {POSITIONS: tuple(ENCODINGS)})
-    require(question, fitting if any(map(is_ablated, fitting)) else [], len(rows))
-    every = locate(group_cells(pool(fitting, {})), unsaid=(POSITIONS,))
+    """Table 4: a line per model (and setting, where there are several), a column per encoding."""
+    fitting = [row for row in rows if definition.fits(row) and not is_rewired(row)]
+    fitting = select_rows(fitting, {POSITIONS: tuple(ENCODINGS)})
+    require_result(definition, fitting if any(map(is_ablated, fitting)) else [], len(rows))
+    every = to_figure_cells(group_cells(merge_repeats(fitting, {})), unsaid=(POSITIONS,))
     settings = _settings(every, is_ablated)
-    places = [place for place in every if _setting(place) in settings]
+    cells = [cell for cell in every if _setting(cell) in settings]
     several = len(settings) > 1
     lines = []
     for setting, example in settings.items():
-        here = [place for place in places if _setting(place) == setting]
-        for model in question.models(here):
+        here = [cell for cell in cells if _setting(cell) == setting]
+        for model in definition.models(here):
             found = {
-                place.cell.rows[0].spec["model"]["positions"]: place.cell
-                for place in here
-                if place.model == model
+                cell.runs.rows[0].spec["model"]["positions"]: cell.runs
+                for cell in here
+                if cell.model == model
             }
             scores = (_score(found.get(encoding), kind) for encoding in ENCODINGS)
             lines.append((*([_setting_text(example)] if several else []), model, *scores))
     head = (*(["Setting"] if several else []), "Architecture", *ENCODINGS.values())
     return _table(
-        question, head, lines, places, kind, list(settings.values()), names=2 if several else 1
+        definition, head, lines, cells, kind, list(settings.values()), names=2 if several else 1
     )
 
 
-def _copying_line(place: Place, kind: str) -> tuple[str, ...]:
-    best = place.cell.best
-    counts = [row.parameters for row in place.cell.rows if row.parameters is not None]
+def _copying_line(cell: FigureCell, kind: str) -> tuple[str, ...]:
+    best, parameters = cell.runs.best, cell.runs.parameters
     return (
-        place.model, str(place.depth), str(place.width), f"{counts[0] / 1e6:.3g}" if counts else "-",
-        _score(place.cell, kind, percent=True), rate_text(best.lr) if best else "-", str(len(best.scores)) if best else "0",
-    )  # fmt: skip
+        cell.model,
+        str(cell.depth),
+        str(cell.width),
+        "-" if parameters is None else f"{parameters / 1e6:.3g}",
+        _score(cell.runs, kind, percent=True),
+        rate_text(best.lr) if best else "-",
+        str(len(best.scores)) if best else "0",
+    )
 
 
-def _score(cell: Cell | None, kind: str, percent: bool = False) -> str:
+def _score(runs: Cell | None, kind: str, percent: bool = False) -> str:
     """A cell's best mean with its band, never a 100 or 1.00 that is not one."""
-    best = cell.best if cell else None
+    best = runs.best if runs else None
     if best is None:
-        return sheet.why_missing(cell)
+        return captions.why_missing(runs)
     low, high = band(best.scores, kind)
     text = _number(best.mean, percent)
     if len(best.scores) > 1 and kind == "min-max":
         text += f" ({_number(low, percent)} to {_number(high, percent)})"
     elif len(best.scores) > 1:
         text += f" ± {_number(max(high - best.mean, best.mean - low), percent)}"
-    diverged = sum(row.status == "diverged" for row in best.scored)
-    return text + (f", {diverged} diverged" if diverged else "")
+    return text + (f", {len(best.diverged)} diverged" if best.diverged else "")
 
 
 def _number(share: float, percent: bool) -> str:
     if percent:
         return "100" if share == 1 else f"{min(100 * share, 99.9):.1f}"
-    return sheet.share_text(share)
+    return captions.share_text(share)
 
 
-def _heading(places: Sequence[Place]) -> str:
-    return f"{sheet.score_label(places).capitalize()} (%)"
+def _heading(cells: Sequence[FigureCell]) -> str:
+    return f"{captions.score_label(cells).capitalize()} (%)"
 
 
-Setting = tuple[Any, ...]
+def _setting(cell: FigureCell) -> Setting:
+    return cell.size, cell.recipe, cell.depth, cell.width
 
 
-def _setting(place: Place) -> Setting:
-    return place.size, place.recipe, place.depth, place.width
+def _setting_text(cell: FigureCell) -> str:
+    return f"{cell.task}, width {cell.width}, {cell.depth} layer{'s' if cell.depth > 1 else ''}"
 
 
-def _setting_text(place: Place) -> str:
-    return f"{place.task}, width {place.width}, {place.depth} layer{'s' if place.depth > 1 else ''}"
-
-
-def _settings(places: Sequence[Place], telling: Callable[[RunRow], bool]) -> dict[Setting, Place]:
-    """The settings in which something was compared, each with one of its places."""
-    compared = {_setting(place) for place in places if telling(place.cell.rows[0])}
-    chosen = {_setting(place): place for place in places if _setting(place) in compared}
+def _settings(
+    cells: Sequence[FigureCell], is_compared: Callable[[RunRow], bool]
+) -> dict[Setting, FigureCell]:
+    """The settings in which something was compared, each with one of its cells."""
+    compared = {_setting(cell) for cell in cells if is_compared(cell.runs.rows[0])}
+    chosen = {_setting(cell): cell for cell in cells if _setting(cell) in compared}
     return {setting: chosen[setting] for setting in sorted(chosen)}
 
 
-def _is_telling(row: RunRow) -> bool:
-    """Whether it says something about an ablation: a plain model alone compares nothing."""
-    return is_ablated(row) or value(row, MIXER) == "s6"
+def _is_compared(row: RunRow) -> bool:
+    """Whether it belongs to an ablation: a plain model alone compares nothing."""
+    return is_ablated(row) or get_setting(row, MIXER) == "s6"
 
 
-def _variant_label(variant: Variant, place: Place) -> str:
-    """The line's name with the padding of its convolution, and what else sets it apart."""
-    padding = place.cell.rows[0].spec["model"]["mixer"].get("conv_padding", "causal")
+def _variant_label(variant: Variant, cell: FigureCell) -> str:
+    """The line's name with the padding of its convolution, and what else differs."""
+    padding = cell.runs.rows[0].spec["model"]["mixer"].get("conv_padding", "causal")
     words = (
         f"{variant.name} ({PADDING_WORDS.get(padding, padding)})"
         if variant.conditions.get(CONV, "none") != "none"
         else variant.name
     )
-    return ", ".join(filter(None, [words, place.variant]))
+    return ", ".join(filter(None, [words, cell.variant]))
 
 
 def _table(
-    question: Question,
+    definition: FigureDefinition,
     head: Sequence[str],
     lines: Sequence[tuple[str, ...]],
-    places: Sequence[Place],
+    cells: Sequence[FigureCell],
     kind: str,
-    settings: Sequence[Place] = (),
+    settings: Sequence[FigureCell] = (),
     names: int = 1,
 ) -> Table:
     shared = f"{_setting_text(settings[0])}. " if len(settings) == 1 else ""
     task = (
-        f"{places[0].task}. "
-        if not settings and len({place.column for place in places}) == 1
-        else ""
+        f"{cells[0].task}. " if not settings and len({cell.column for cell in cells}) == 1 else ""
     )
-    first, *rest = sheet.small_print(question, places, kind)
+    first, *rest = captions.small_print(definition, cells, kind)
     notes = (
         f"{shared}{task}Best of the rates tried. "
         f"{first.replace('band:', 'in brackets:' if kind == 'min-max' else '±:')}",
         *rest,
     )
-    return Table(question.name, question.title, tuple(head), tuple(lines), tuple(notes), names)
+    return Table(definition.name, definition.title, tuple(head), tuple(lines), tuple(notes), names)

@@ -14,11 +14,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import Rate, band, sparse_best, value
-from recollect.reports.page.style import PALETTE
-from recollect.reports.paper.figures import sheet
-from recollect.reports.paper.figures.places import Curves, Place
-from recollect.reports.paper.figures.question import Question, ask
+from recollect.analysis import Curves, Rate, band, get_setting, sparse_best
+from recollect.plotting import sheet
+from recollect.plotting.colours import PALETTE
+from recollect.plotting.settings import print_style
+from recollect.plotting.text import write_wrapped
+from recollect.reports.paper.figures import captions
+from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
+from recollect.reports.paper.figures.figure_cells import FigureCell
+from recollect.reports.paper.study import VOCABULARY
 from recollect.reports.paper.zoology import Star, star
 from recollect.rows import RunRow
 
@@ -40,48 +44,43 @@ STAR: dict[str, Any] = {
     "mew": 0.4,
     "zorder": 4,
 }
-HIDDEN_STAR: dict[str, Any] = {
-    **STAR,
-    "mfc": "white",
-    "mec": PALETTE[2],
-    "mew": 0.7,
-}  # read off behind another marker
-VOCABULARY = 8192  # of the official experiment: with another one its values say nothing
+# Read off behind another marker.
+HIDDEN_STAR: dict[str, Any] = {**STAR, "mfc": "white", "mec": PALETTE[2], "mew": 0.7}
 
 
-def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """Every model of the question has its row, also one that was not run."""
-    places = ask(question, rows)
-    columns = list(dict.fromkeys(place.column for place in places))
-    models = question.models(places)
-    widths = sorted({place.width for place in places})
-    with sheet.paper_style():
+def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
+    """Every model of the definition has its row, also one that was not run."""
+    cells = select_cells(definition, rows)
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    models = definition.models(cells)
+    widths = sorted({cell.width for cell in cells})
+    with print_style():
         figure, axes = sheet.panel_grid(len(models), len(columns), PANEL, sharey=True, sharex=True)
         for row, model in enumerate(models):
             for column, task in enumerate(columns):
                 here = {
-                    place.width: place
-                    for place in places
-                    if place.model == model and place.column == task
+                    cell.width: cell
+                    for cell in cells
+                    if cell.model == model and cell.column == task
                 }
                 _draw_panel(axes[row, column], here, widths, kind)
                 if row == 0:
                     sheet.panel_title(
                         axes[row, column],
-                        next(place.task for place in places if place.column == task),
+                        next(cell.task for cell in cells if cell.column == task),
                     )
                 if row == len(models) - 1:
                     axes[row, column].set_xlabel("width")
-            sheet.wrap(axes[row, 0].set_ylabel(" "), model, PANEL[1])
+            write_wrapped(axes[row, 0].set_ylabel(" "), model, PANEL[1])
         drawn = {str(line.get_label()) for line in sheet.drawn_lines(figure)}
-        lines: dict[str, sheet.Entry] = {
+        lines: dict[str, sheet.LegendEntry] = {
             "official": (Line2D([], [], **STAR), "official Zoology value"),
             "official, hidden": (Line2D([], [], **HIDDEN_STAR), "official, half hidden there"),
             "sparse": (Line2D([], [], **SPARSE), "best of Zoology's four rates"),
             "fine": (Line2D([], [], **FINE), "best of all rates tried"),
         }
         entries = [entry for label, entry in lines.items() if label in drawn] + sheet.marks(figure)
-        axis = f"Vertical axis: {sheet.score_label(places)}."
+        axis = f"Vertical axis: {captions.score_label(cells)}."
         if drawn & {"official", "official, hidden"}:
             axis += " Official values: digitised; all but attention had 4 layers."
         if "sparse" not in drawn:
@@ -89,44 +88,38 @@ def draw(question: Question, rows: Sequence[RunRow], curves: Curves, kind: str) 
                 " Nowhere have all of Zoology's four rates a result, so there is no dotted line."
             )
         return sheet.finish(
-            figure, question.title, entries, [axis, *sheet.small_print(question, places, kind)]
+            figure,
+            definition.title,
+            entries,
+            [axis, *captions.small_print(definition, cells, kind)],
         )
 
 
-def _draw_panel(ax: Axes, here: dict[int, Place], widths: Sequence[int], kind: str) -> None:
+def _draw_panel(ax: Axes, here: dict[int, FigureCell], widths: Sequence[int], kind: str) -> None:
     sheet.score_axis(ax, "")
     width_axis(ax, widths)
-    for place, width in enumerate(widths):
-        if width not in here or here[width].cell.best is None:
-            reason = sheet.why_missing(here[width].cell if width in here else None)
-            sheet.mark_missing(ax, reason, place / len(widths), (place + 1) / len(widths))
-    sheet.draw_chance(ax, [place.cell for place in here.values()])
-    _draw_line(
-        ax,
-        {widths.index(width): place.cell.best for width, place in here.items()},
-        kind,
-        FINE,
-        "fine",
-    )
-    _draw_line(
-        ax,
-        {widths.index(width): sparse_best(place.cell) for width, place in here.items()},
-        kind,
-        SPARSE,
-        "sparse",
-    )
+    for number, width in enumerate(widths):
+        if width not in here or here[width].runs.best is None:
+            reason = captions.why_missing(here[width].runs if width in here else None)
+            sheet.mark_missing(ax, reason, number / len(widths), (number + 1) / len(widths))
+    sheet.draw_chance(ax, [cell.runs.chance for cell in here.values()])
+    by_number = {widths.index(width): cell for width, cell in here.items()}
+    fine = {number: cell.runs.best for number, cell in by_number.items()}
+    sparse = {number: sparse_best(cell.runs) for number, cell in by_number.items()}
+    _draw_line(ax, fine, kind, FINE, "fine")
+    _draw_line(ax, sparse, kind, SPARSE, "sparse")
     stars = {
-        widths.index(width): found
-        for width, place in here.items()
-        if (found := _official(place)) is not None
+        number: found
+        for number, cell in by_number.items()
+        if (found := _official(cell)) is not None
     }
-    for hidden, look in ((False, STAR), (True, HIDDEN_STAR)):
+    for hidden, style in ((False, STAR), (True, HIDDEN_STAR)):
         x = [x for x, found in stars.items() if found.hidden is hidden]
         ax.plot(
             x,
-            [stars[place].accuracy for place in x],
+            [stars[at].accuracy for at in x],
             label="official, hidden" if hidden else "official",
-            **look,
+            **style,
         )
 
 
@@ -137,48 +130,39 @@ def width_axis(ax: Axes, widths: Sequence[int]) -> None:
 
 
 def _draw_line(
-    ax: Axes, found: Mapping[int, Rate | None], kind: str, look: dict[str, Any], label: str
+    ax: Axes, found: Mapping[int, Rate | None], kind: str, style: dict[str, Any], label: str
 ) -> None:
-    """Mean and band at every place; a line ends where the next place has no result."""
+    """Mean and band at every width; a line ends where the next width has no result."""
     if not any(found.values()):
         return
-    places = range(max(found, default=0) + 1)
-    rates = [found.get(place) for place in places]
+    x = range(max(found, default=0) + 1)
+    rates = [found.get(at) for at in x]
     bands = [band(rate.scores, kind) if rate else (math.nan, math.nan) for rate in rates]
     lows, highs = [low for low, _ in bands], [high for _, high in bands]
-    ax.fill_between(
-        places, lows, highs, color=look["color"], alpha=0.16, lw=0, label=f"band {label}"
-    )
-    ax.vlines(
-        places, lows, highs, color=look["color"], lw=0.8, alpha=0.6
-    )  # a lone point's band has no area
+    ax.fill_between(x, lows, highs, color=style["color"], alpha=0.16, lw=0, label=f"band {label}")
+    # The band of a lone point has no area.
+    ax.vlines(x, lows, highs, color=style["color"], lw=0.8, alpha=0.6)
     ax.plot(
-        places,
+        x,
         [rate.mean if rate else math.nan for rate in rates],
         label=label,
         mec="white",
         mew=0.4,
-        **look,
+        **style,
     )
-    lost = [
-        (place, row.chance)
-        for place in places
-        if (rate := rates[place])
-        for row in rate.scored
-        if row.status == "diverged"
-    ]
+    lost = [(at, row.chance) for at in x if (rate := rates[at]) for row in rate.diverged]
     ax.plot(
         [x for x, _ in lost],
         [y for _, y in lost],
-        color=look["color"],
+        color=style["color"],
         label=f"diverged {label}",
         **sheet.CROSS,
     )
 
 
-def _official(place: Place) -> Star | None:
-    """The published value of the same task and width."""
-    if value(place.cell.rows[0], "task.vocabulary") != VOCABULARY:
+def _official(cell: FigureCell) -> Star | None:
+    """The published value of the same task and width; its vocabulary is the study's."""
+    if get_setting(cell.runs.rows[0], "task.vocabulary") != VOCABULARY:
         return None
-    length, pairs = place.size
-    return star(place.mixer, length, pairs, place.width)
+    length, pairs = cell.size
+    return star(cell.mixer, length, pairs, cell.width)

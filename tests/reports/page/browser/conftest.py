@@ -32,7 +32,7 @@ def browser() -> Iterator[Any]:
 
 
 class Desk:
-    """Opens pages, each in a window of its own, and hears what they complain of and whom they ask."""
+    """Opens pages, each in its own window; notes what they complain of and whom they ask."""
 
     def __init__(self, browser: Any, folder: Path):
         self.browser, self.folder = browser, folder

@@ -7,8 +7,8 @@ import pytest
 from rows_made import make_row
 from stores_made import finish, make_store
 
-from recollect.reports.page import live as watch
-from recollect.reports.page.live import serving
+from recollect.reports.page import server as page_server
+from recollect.reports.page.server import serving
 from recollect.store import Store
 
 
@@ -18,9 +18,9 @@ def planned(mixer, status="todo", score=None, width=64):
 
 @pytest.fixture
 def served(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr(watch, "REST", 0.0)
-    monkeypatch.setattr("recollect.reports.page.page.ASK_EVERY_MS", 100)
+    monkeypatch.setattr(page_server, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(page_server, "REST", 0.0)
+    monkeypatch.setattr("recollect.reports.page.rendering.ASK_EVERY_MS", 100)
     rows = [planned("attention", "done", 0.5, width) for width in (64, 128)]
     make_store(tmp_path, [*rows, *(planned("mamba", width=width) for width in (64, 128))])
     with serving([tmp_path]) as server:

@@ -7,8 +7,8 @@ import re
 import pytest
 from rows_made import HOSTILE, make_curve, make_row, make_sweep
 
+from recollect.plotting.text import plain
 from recollect.reports.page import Context, render
-from recollect.reports.page.looks import plain
 
 TASK = "mqar, length 64, pairs 4"
 
@@ -73,7 +73,7 @@ def titles(tab, section="rates"):
 
 
 def hover(tab, figure, name, point, words):
-    """Point at the point-th mark of a mixer's line; what is shown there once it has `words` in it."""
+    """Point at a mark of a mixer's line; what is shown there once it has `words` in it."""
     plot = figure.locator(".plot")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()

@@ -1,0 +1,58 @@
+"""Write docs/api.md, the Python interface, from docstrings: make docs."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import recollect
+
+HERE = Path(__file__).parent
+HEAD = """# Python interface
+
+Made from docstrings by `make docs`. `import recollect` loads nothing heavy; each name is imported
+when it is first used.
+"""
+
+
+def page() -> str:
+    names = [name for name in recollect.__all__ if name != "__version__"]
+    return "\n".join([HEAD, *(_entry(name, getattr(recollect, name)) for name in names)])
+
+
+def _entry(name: str, value: Any) -> str:
+    kind = "class " if inspect.isclass(value) else ""
+    parts = [f"## `recollect.{name}`", _signature(kind, name, value), inspect.getdoc(value) or ""]
+    if inspect.isclass(value) and value.__module__ != "recollect.spec.run":
+        parts += [
+            f"### `{name}.{method}`\n\n{_signature('', f'{name}.{method}', found)}\n\n"
+            f"{inspect.getdoc(found) or ''}"
+            for method, found in _methods(value)
+        ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _methods(value: type) -> list[tuple[str, Any]]:
+    return [
+        (name, getattr(value, name))
+        for name, found in vars(value).items()
+        if not name.startswith("_") and inspect.isroutine(getattr(value, name)) and found
+    ]
+
+
+def _signature(kind: str, name: str, value: Any) -> str:
+    if kind and value.__module__ == "recollect.spec.run":
+        return ""  # its fields are what `recollect tasks` and `recollect mixers` list
+    parameters = inspect.signature(value).parameters.values()
+    lines = [f"{kind}{name}(", *(f"    {_plain(str(one))}," for one in parameters), ")"]
+    short = f"{kind}{name}({', '.join(_plain(str(one)) for one in parameters)})"
+    return "```python\n" + (short if len(short) <= 96 else "\n".join(lines)) + "\n```"
+
+
+def _plain(parameter: str) -> str:
+    for prefix in ("recollect.", "collections.abc.", "pathlib._local.", "pathlib.", "typing."):
+        parameter = parameter.replace(prefix, "")
+    return parameter.replace("'", "")
+
+
+if __name__ == "__main__":
+    (HERE / "api.md").write_text(page())

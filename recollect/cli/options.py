@@ -1,0 +1,67 @@
+"""Arguments and options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of results")]
+Folders = Annotated[
+    list[Path], typer.Argument(metavar="DIR", help="folders of results, read as one")
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", help="folder for the results; an existing one is continued"
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")]
+Plugins = Annotated[
+    list[Path],
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="Python file that registers mixers; may be repeated"
+    ),
+]
+Sets = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="A.B=1", help="override a value of the specification; may be repeated"
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="whose weights are kept: best (of each cell; the default), all, none, "
+        "seed:N, a run's id",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MINUTES",
+        help="stop after so many, start-up included; the most telling runs are trained first",
+    ),
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=0,
+        help="processes that train; 0: as many as suit the cores and the memory",
+    ),
+]
+Snapshots = Annotated[
+    int | None, typer.Option(metavar="N", help="keep weights at N steps of the training as well")
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="write there instead")
+]
+
+
+def load_plugins(paths: list[Path]) -> None:
+    from recollect.mixers.plugins.load import load_plugin
+
+    for path in paths:
+        load_plugin(path)

@@ -1,0 +1,164 @@
+"""Verbs that show results: report, watch, inspect, figure, claims, export."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recollect.cli.options import Device, Folder, Folders, Output, Plugins, load_plugins
+from recollect.cli.printing import complain, render, say, show_step, write
+from recollect.errors import SpecError
+
+
+def report(folders: Folders, output: Output = None) -> None:
+    """Write one self-contained HTML page about one or several folders."""
+    write_report(folders, output)
+
+
+def write_report(folders: list[Path], output: Path | None) -> Path:
+    from recollect.reports.page.gather import write_page
+
+    page = write_page(folders, output)
+    say(f"report: {page}")
+    return page
+
+
+def watch(
+    folders: Folders,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65_535, help="to listen on, on this machine alone; 0: any that is free"
+        ),
+    ] = 8642,
+) -> None:
+    """Show the same page live while a sweep runs; Ctrl-C ends it."""
+    from recollect.reports.page.server import serving
+
+    with serving(folders, port) as server:
+        say(f"{server.address} (Ctrl-C ends it)")
+        server.serve_forever()
+
+
+def inspect(
+    folder: Folder,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="a run's id, the beginning of one, or best:MIXER")
+    ],
+    again: Annotated[
+        bool, typer.Option("--again", help="train it once more, to see its scores at many steps")
+    ] = False,
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+) -> None:
+    """Look inside a trained run: attention, induction scores, how far back it looks."""
+    load_plugins(plugin)
+    from recollect.api import choose_device
+    from recollect.reports.inspect import inspect_run, summary_lines
+
+    def tell(done: int, of: int) -> None:
+        if done == 0:
+            why = "" if again else ": its weights were not kept"
+            say(f"training it once more, {of:,} steps{why}")
+        else:
+            show_step(f"step {done:,} of {of:,}", done == of)
+
+    found = inspect_run(folder, run, choose_device(device), again, tell)
+    for line in summary_lines(found):
+        say(line)
+    for picture in found.pictures:
+        say(f"{picture.title}: {folder / picture.file}")
+
+
+def figure(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="fig1 to fig7, fig11 to fig13, table1 to table4")
+    ],
+    folders: Folders,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="ends in .png, .svg or .pdf; a table's also in .md or .tex",
+        ),
+    ] = None,
+    band: Annotated[
+        str, typer.Option(help="how far seeds lie apart: min-max, std or interval")
+    ] = "min-max",
+) -> None:
+    """Draw one of the study's figures or tables from rows; NAME.png, or NAME.md for a table, if no
+    file is given.
+    """
+    from recollect.api import Results
+    from recollect.reports.paper.figures import write_figure
+
+    results = Results.load_all(folders)
+    say(f"{name}: {write_figure(name, results.rows, results.curves, output, band)}")
+
+
+def claims(
+    folders: Folders,
+    as_json: Annotated[bool, typer.Option("--json", help="a list of one object per claim")] = False,
+    output: Output = None,
+) -> None:
+    """Every claim of the study: reproduced, not reproduced, or not enough data, with the
+    numbers.
+    """
+    from recollect.api import Results
+    from recollect.reports.paper.claims import check
+    from recollect.reports.paper.claims.verdicts import commands, summary, table, to_json, to_lines
+
+    results = Results.load_all(folders)
+    verdicts = check(results.rows, results.curves)
+    text = to_json(verdicts) if as_json else to_lines(verdicts)
+    if output is not None:
+        from recollect.store.durable import write_atomically
+
+        write_atomically(output, text.encode())
+        say(f"{summary(verdicts)}; written to {output}")
+    elif as_json or not sys.stdout.isatty():
+        write(text)
+    else:
+        render(table(verdicts))
+        for command in commands(verdicts):
+            say(command)
+
+
+def export(
+    folder: Folder,
+    form: Annotated[str, typer.Option("--format", help="csv or json")] = "csv",
+    output: Output = None,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="with json: every evaluation of every run")
+    ] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="read what is readable of a damaged store")
+    ] = False,
+) -> None:
+    """One row per run, to standard output or a file."""
+    from recollect.analysis.export import to_csv, to_json
+    from recollect.store import Store
+
+    if form not in ("csv", "json"):
+        raise SpecError(f"--format {form}: must be csv or json")
+    points = None
+    if salvage:
+        from recollect.store.salvage import salvage as read_readable
+
+        rows, problems = read_readable(folder)
+        for problem in problems:
+            complain(problem)
+    else:
+        with Store.open(folder, read_only=True) as store:
+            rows, points = store.rows(), store.curves() if curves else None
+    text = to_csv(rows) if form == "csv" else to_json(rows, points)
+    if output is None:
+        write(text)
+    else:
+        from recollect.store.durable import write_atomically
+
+        write_atomically(output, text.encode())
+        say(f"{len(rows)} runs written to {output}")

@@ -1,0 +1,107 @@
+"""What a sweep would cost, and how fast this machine trains, as tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from recollect.cli.tables import plain_table
+
+if TYPE_CHECKING:
+    from recollect.running.planning.bench import Report
+    from recollect.running.planning.forecast import Forecast
+
+SLOWER = 0.95  # of a stored speed: less is worth a second look
+
+
+def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
+    """One line per shape of a sweep and their sum."""
+    table = plain_table("shape", "runs", "done", "populations", "parameters", "memory each", "time")
+    for entry in forecasts:
+        run, task = entry.example, entry.example.task
+        shape = (
+            f"{task.name} {task.train_length}, {run.model.mixer.name}, width "
+            f"{run.model.width}, depth {run.model.depth}"
+        )
+        populations = f"{entry.populations} of up to {entry.together}"
+        cells = [
+            f"{entry.runs}",
+            f"{entry.runs - entry.todo}",
+            populations,
+            f"{entry.parameters:,}",
+        ]
+        table.add_row(
+            shape,
+            *cells,
+            f"{entry.memory_bytes / 1e9:.2f} GB",
+            ("~" if entry.scaled else "") + duration(entry.seconds),
+        )
+    runs, todo = sum(entry.runs for entry in forecasts), sum(entry.todo for entry in forecasts)
+    packs = sum(entry.populations for entry in forecasts)
+    memory = max((entry.memory_bytes for entry in forecasts), default=0)
+    scaled = any(entry.scaled for entry in forecasts)
+    total = ("~" if scaled else "") + duration(sum(entry.seconds for entry in forecasts))
+    table.add_row(
+        "all",
+        f"{runs}",
+        f"{runs - todo}",
+        f"{packs}",
+        "",
+        f"{memory / 1e9:.2f} GB at most",
+        total,
+        style="bold",
+    )
+    note = "; ~ is scaled by operations from what was measured" if scaled else ""
+    table.caption, table.caption_justify = f"time if no run ends early{note}", "left"
+    return table
+
+
+def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:
+    """One line per mixer and shape; with a stored result to compare with, today's speed as a share
+    of it.
+    """
+    products = f"matrix product {report.multiply_adds_per_s / 5e11:,.1f} TFLOP/s"
+    about = f"{report.device}: copy {report.copy_bytes_per_s / 1e9:,.0f} GB/s, {products}"
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
+    columns = [
+        "mixer",
+        "shape",
+        "together",
+        "precision",
+        "run-steps/s",
+        "of the limit",
+        "first step",
+        "memory each",
+    ]
+    table = plain_table(*columns, *(["against stored"] if ratios else []))
+    for speed in report.speeds:
+        numbers = [
+            f"{speed.run_steps_per_s:,.1f}",
+            f"{speed.share:.0%}",
+            duration(speed.first_step_s),
+        ]
+        memory = f"{speed.memory_per_member / 1e9:.2f} GB" if speed.memory_per_member else "-"
+        cells = [*numbers, memory] if not speed.problem else ["-", "-", "-", speed.problem]
+        ratio = ratios.get((speed.mixer, speed.shape))
+        compared = [] if not ratios else [f"{ratio:.2f}x" if ratio else "-"]
+        style = "red" if ratio is not None and ratio < SLOWER else None
+        table.add_row(
+            speed.mixer,
+            speed.shape,
+            f"{speed.population}",
+            speed.precision,
+            *cells,
+            *compared,
+            style=style,
+        )
+    return Group(Text(about), Text(versions), table)
+
+
+def duration(seconds: float) -> str:
+    """1.5 s, 12 min, 3.4 h: two digits that matter."""
+    for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / divisor:.2g} {unit}"
+    return f"{seconds / 86_400:.1f} days"

@@ -1,0 +1,206 @@
+"""Verbs that train: demo, run, resume, score; and status."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recollect.cli.options import (
+    Device,
+    Folder,
+    Keep,
+    Minutes,
+    Out,
+    Plugins,
+    Sets,
+    Snapshots,
+    Workers,
+    load_plugins,
+)
+from recollect.cli.printing import complain, render, say
+from recollect.cli.show import write_report
+from recollect.running.budget import Budget
+
+if TYPE_CHECKING:
+    from recollect.spec.sweep import Sweep
+
+
+def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
+    """The main job in miniature on any CPU: attention and Mamba over learning rates, their windows,
+    a report.
+    """
+    from recollect.spec.sweep import read_sweep
+
+    _train(out, read_sweep(Path(__file__).with_name("demo.toml")), device=device, workers=0)
+    page = write_report([out], None)
+    if sys.stdout.isatty() and (
+        sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+def run(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC.toml",
+            help="the sweep to train, or one of the study's: paper:fig1, paper:fig1:small, ...",
+        ),
+    ],
+    out: Out,
+    sets: Sets = [],  # noqa: B006 (typer copies it)
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    budget: Minutes = None,
+    keep: Keep = None,
+    snapshots: Snapshots = None,
+    workers: Workers = 0,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="say what would be trained and what it costs; write nothing"
+        ),
+    ] = False,
+) -> None:
+    """Plan, train and store a sweep."""
+    limit = Budget.start(budget, workers)
+    from recollect.reports.paper.presets import open_sweep
+
+    load_plugins(plugin)
+    sweep = open_sweep(spec, sets)
+    if dry_run:
+        _show_forecast(sweep, out, device)
+        return
+    _train(
+        out, sweep, device=device, keep=keep, snapshots=snapshots, budget=limit, workers=workers,
+        plugins=plugin,
+    )  # fmt: skip
+
+
+def resume(
+    folder: Folder,
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    budget: Minutes = None,
+    workers: Workers = 0,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="try failed runs once more")
+    ] = False,
+) -> None:
+    """Continue a sweep after anything."""
+    limit = Budget.start(budget, workers)
+    load_plugins(plugin)
+    _train(
+        folder, device=device, budget=limit, workers=workers, plugins=plugin,
+        retry_failed=retry_failed,
+    )  # fmt: skip
+
+
+def status(folder: Folder) -> None:
+    """What is planned, running and done."""
+    from recollect.analysis.wording import counts_text
+    from recollect.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        say(counts_text(store.counts()))
+        for note in store.notes()[-5:]:
+            say(f"note: {note.kind}: {note.text.strip().splitlines()[-1]}")
+
+
+def score(
+    mixer: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MIXER",
+            help='names, or tables such as {name="mamba", state=32}; none: the stored baselines',
+        ),
+    ] = [],  # noqa: B006
+    out: Out = Path("score-out"),
+    card: Annotated[str, typer.Option(help="cpu or gpu; auto: what the device is")] = "auto",
+    budget: Minutes = None,
+    sets: Sets = [],  # noqa: B006
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    workers: Workers = 0,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="baselines to compare with, made by --save")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write the finished card there, as baselines"),
+    ] = None,
+) -> None:
+    """Train the standard card of a mixer (windows, width, length, cost) and show it beside the
+    baselines.
+    """
+    limit = Budget.start(budget, workers)
+    from recollect.api import Results, choose_device
+    from recollect.reports.score.request import ScoreRequest
+    from recollect.store.database import FILE
+
+    load_plugins(plugin)
+    if card == "auto":
+        card = "gpu" if choose_device(device).type == "cuda" else "cpu"
+    asked = ScoreRequest.read(card, mixer, sets, against)
+    try:
+        if mixer:
+            _train(out, asked.sweep, device=device, budget=limit, workers=workers, plugins=plugin)
+    finally:  # what failed or was stopped has a card too
+        results = Results.load(out) if mixer and (out / FILE).exists() else Results([], {})
+        render(asked.tables(results.rows, results.curves))
+    if save:
+        asked.save(save, results.rows, results.curves)
+        say(f"baselines: {save}")
+
+
+def _train(
+    folder: Path, sweep: "Sweep | None" = None, budget: Budget | None = None, **arguments: Any
+) -> None:
+    """Call the engine with a view of what it does, stoppable by signals; say how it ended."""
+    from recollect.running.signals import Interrupts
+
+    interrupts = Interrupts()  # before torch, which takes its time to load
+    from recollect.cli.view import TrainingView
+    from recollect.running import engine
+
+    with TrainingView(folder) as view:
+        outcome = engine.train(
+            folder, sweep, budget=budget, stop=interrupts.exit_code, listen=view.hear, **arguments
+        )
+    _say_results(folder, budget)
+    if outcome.counts["running"]:
+        say(f"{outcome.counts['running']} runs are being trained by another process")
+    if outcome.failures:
+        complain(f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}")
+        no_memory = all(failure.startswith("oom") for failure in outcome.failures)
+        raise typer.Exit(4 if no_memory else 1)
+
+
+def _say_results(folder: Path, budget: Budget | None) -> None:
+    from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
+    from recollect.api import Results
+    from recollect.running.planning.priority import budget_text
+
+    results = Results.load(folder)
+    say(counts_text(count_statuses(results.rows)))
+    for summary in summarise(group_cells(results.rows), results.curves):
+        say(f"  {sentence(summary)}")
+    if budget:
+        say(budget_text(results.rows, budget.minutes, folder))
+
+
+def _show_forecast(sweep: "Sweep", out: Path, device: str) -> None:
+    from recollect.api import Results, choose_device, require_mixers
+    from recollect.cli.speed_tables import forecast_table
+    from recollect.running.planning.forecast import forecast
+    from recollect.store.database import FILE
+
+    known = Results.load(out).rows if (out / FILE).exists() else []
+    finished = {row.run_id for row in known if row.is_finished}
+    target = choose_device(device)
+    require_mixers(sweep.runs, target)
+    render(forecast_table(forecast(sweep.runs, finished, target)))

@@ -1,0 +1,51 @@
+"""What a person sees of a training: lines, and on a terminal a live view of its progress."""
+
+from pathlib import Path
+from typing import Self
+
+import rich.console
+from rich.live import Live
+
+from recollect.cli.printing import say
+from recollect.cli.progress import Progress
+from recollect.running.events import Event, FailedReopened, SweepPlanned, TrainingStarted
+
+
+class TrainingView:
+    """A listener, from its entry to its exit."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._progress: Progress | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case SweepPlanned():
+                known = f", {event.known} known" if event.known else ""
+                say(f"{event.name}: {event.runs} runs, {event.new} new{known} -> {self.folder}")
+            case FailedReopened():
+                say(f"{event.runs} failed runs will be tried again")
+            case TrainingStarted():
+                self._start(event)
+            case _ if self._progress:
+                self._progress.feed(event)
+                line = self._progress.line(event)
+                if line and not self._live:
+                    say(line)
+
+    def _start(self, event: TrainingStarted) -> None:
+        from recollect.running.planning.cost import operations
+
+        self._progress = Progress(event.rows, operations, event.processes)
+        console = rich.console.Console()
+        if console.is_terminal:
+            self._live = Live(self._progress, console=console, refresh_per_second=4)
+            self._live.start()

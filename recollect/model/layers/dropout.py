@@ -1,0 +1,47 @@
+"""Dropout whose masks are a function of the member's seed, the step and the place."""
+
+import torch
+from torch import Tensor, nn
+
+from recollect.ops import randomness
+
+
+class Noise(nn.Module):
+    """Where dropout's masks come from: one number per member, made from its seed and the step."""
+
+    def __init__(self, population: int):
+        super().__init__()
+        self.register_buffer(
+            "stream_P", torch.zeros(population, dtype=torch.int64), persistent=False
+        )
+
+    def set(self, seeds_P: Tensor, step: int) -> None:
+        self.get_buffer("stream_P").copy_(randomness.bits(randomness.key("dropout", step), seeds_P))
+
+
+class Dropout(nn.Module):
+    """Zero a share of the elements while training, and scale up the rest.
+
+    A mask is a function of the member's seed, the step and the place in the model, so a run drops
+    the same elements alone, in any company, and after a resume.
+    """
+
+    def __init__(self, share: float, noise: Noise, place: str):
+        super().__init__()
+        self.share, self.noise, self.place = share, noise, randomness.key("dropout", place)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` is (P, B, ...): the rows come first, so that padding rows behind them change no other
+        mask.
+        """
+        if not self.training or self.share == 0:
+            return x
+        stream = self.noise.get_buffer("stream_P") + self.place
+        counters = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
+        uniform = randomness.uniform(along_first(stream, x), counters)
+        return x * (uniform >= self.share) / (1 - self.share)
+
+
+def along_first(values_P: Tensor, like: Tensor) -> Tensor:
+    """(P,) shaped so that it meets the first axis of `like`."""
+    return values_P.view(-1, *[1] * (like.dim() - 1))

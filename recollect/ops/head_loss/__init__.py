@@ -1,0 +1,37 @@
+"""The tied head and its loss: scores of every entry, their cross-entropy with the label, and
+whether the label scored highest.
+
+Shapes: P population, M labelled positions (the labels are shared by all members), D width, V
+vocabulary.
+"""
+
+import torch
+from torch import Tensor
+
+from recollect.ops.dispatch import use_triton
+from recollect.ops.head_loss import plain
+
+
+def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
+    """Cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`; differentiable in x and
+    the table.
+    """
+    if use_triton(x_PMD, table_PVD):
+        from recollect.ops.head_loss import triton_kernel
+
+        return triton_kernel.head_loss(x_PMD, table_PVD, labels_M, ignore)
+    return plain.head_loss(x_PMD, table_PVD, labels_M, ignore)
+
+
+@torch.no_grad()
+def head_verdict(
+    x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int
+) -> tuple[Tensor, Tensor]:
+    """The loss once more, and right_PM: the label has the highest score; of equal scores the first
+    counts.
+    """
+    if use_triton(x_PMD, table_PVD):
+        from recollect.ops.head_loss import triton_kernel
+
+        return triton_kernel.head_verdict(x_PMD, table_PVD, labels_M, ignore)
+    return plain.head_verdict(x_PMD, table_PVD, labels_M, ignore)

@@ -1,0 +1,24 @@
+"""One projection whose columns are several things: a gate beside values, values beside step sizes.
+
+    [y_1, y_2, ...] = x W
+
+Shapes: P population, I inputs, O outputs, which are those of all parts.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from recollect.ops.dispatch import use_triton
+from recollect.ops.linear import linear
+
+
+def linear_parts(x: Tensor, weight_PIO: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """The parts, (P, ..., size) each.
+
+    On a GPU each is a product of its own: the kernels that follow get dense rows, and no pass over
+    memory joins the gradients of the parts.
+    """
+    if use_triton(x):
+        return tuple(linear(x, part) for part in weight_PIO.split(list(sizes), dim=2))
+    return linear(x, weight_PIO).split(list(sizes), dim=-1)

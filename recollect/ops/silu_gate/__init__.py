@@ -1,0 +1,15 @@
+"""y SiLU(z): what a gate does to a mixer's output."""
+
+from torch import Tensor
+
+from recollect.ops.dispatch import use_triton
+from recollect.ops.silu_gate import plain
+
+
+def silu_gate(y: Tensor, gate: Tensor) -> Tensor:
+    """For two tensors of one shape, in the dtype of y."""
+    if use_triton(y, gate):
+        from recollect.ops.silu_gate import triton_kernel
+
+        return triton_kernel.silu_gate(y, gate)
+    return plain.silu_gate(y, gate)

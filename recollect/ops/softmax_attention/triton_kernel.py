@@ -1,0 +1,317 @@
+"""Causal softmax attention over short sequences in one kernel: scores never leave the chip.
+
+    s = q k^T / sqrt(D), s_ij = -inf for j > i          w = softmax(s)          y = w v
+    dv = w^T dy          dw = dy v^T          ds = w (dw - sum_j w dw) / sqrt(D)
+    dq = ds k            dk = ds^T q
+
+Shapes: P population, B batch, H heads, L length, D channels of a head, K queries (one at each
+position, or fewer, each at a position of its own). One program per (member, row, head) holds the
+whole sequence, so nothing is kept for the backward but q, k and v: it computes w again, and of y it
+needs nothing. Inputs may be views with any strides (three parts of one projection); y has its heads
+beside each other, ready for the next product. PyTorch's own kernels are made for long sequences; at
+L = D = 64 they move several times as many bytes.
+"""
+
+# A kernel's parameters have Triton's types, which Python's checker cannot know.
+# mypy: disable-error-code="no-untyped-def, var-annotated"
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from recollect.ops.dispatch import product_precision
+
+LONGEST = 128  # a square of scores must fit into the registers of one program
+WIDEST = 128
+
+
+def fits(length: int, width: int) -> bool:
+    return length <= LONGEST and width <= WIDEST
+
+
+def causal_attention(
+    q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor | None = None
+) -> Tensor:
+    """y_PBHKD, a view of (P, B, K, H, D); differentiable in q, k and v.
+
+    `where` the queries stand; by default everywhere.
+    """
+    return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
+
+
+def joint_attention(product_PBLC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
+    """y_PBHLD of queries, keys and values that lie beside each other as one product, each with all
+    its heads.
+
+    The bias of the product is added here, where its elements are read, and its gradient is one
+    tensor, as the product is.
+    """
+    return _Joint.apply(None, _parts(product_PBLC, 3, heads), _parts(bias_PC, 3, heads), None)
+
+
+def joint_attention_at(
+    q_PBHKD: Tensor, product_PBLC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
+) -> Tensor:
+    """y_PBHKD of queries at the positions `where`; keys and values are one product and come with
+    their biases.
+    """
+    return _Joint.apply(
+        q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK
+    )
+
+
+def _parts(x: Tensor, parts: int, heads: int) -> Tensor:
+    """Views: a product (P, B, L, C) as (parts, P, B, H, L, D), a bias as (parts, P, H, D)."""
+    x = x.unflatten(-1, (parts, heads, -1)).movedim(-3, 0)
+    return x.transpose(-3, -2) if x.dim() == 6 else x
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, where: Tensor | None) -> Tensor:
+        y = _heads_together(q)
+        where = None if where is None else where.contiguous()
+        ctx.save_for_backward(q, k, v, where)
+        _launch(_forward, (q, k, v), None, (y,), where)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, where = ctx.saved_tensors
+        dq, dk, dv = (_heads_together(x) for x in (q, k, v))
+        _launch(_backward, (q, k, v), None, (grads[0], dq, dk, dv), where)
+        return dq, dk, dv, None
+
+
+class _Joint(torch.autograd.Function):
+    """The same of parts of one product, stacked along a first axis; q is among them or apart."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor | None, stack: Tensor, biases: Tensor | None, where: Tensor | None
+    ) -> Tensor:
+        first = stack[0] if q is None else q
+        y = _heads_together(first)
+        where = None if where is None else where.contiguous()
+        ctx.save_for_backward(q, stack, biases, where)
+        _launch(_forward, _tensors(q, stack), biases, (y,), where)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, stack, biases, where = ctx.saved_tensors
+        dstack = torch.empty_strided(
+            stack.shape, _dense_strides(stack), dtype=stack.dtype, device=stack.device
+        )
+        dq = None if q is None else _heads_together(q)
+        _launch(_backward, _tensors(q, stack), biases, (grads[0], *_tensors(dq, dstack)), where)
+        dbiases = None if biases is None else dstack.sum((2, 4), dtype=torch.float32)
+        return dq, dstack, dbiases, None
+
+
+def _tensors(q: Tensor | None, stack: Tensor) -> tuple[Tensor, ...]:
+    return tuple(stack) if q is None else (q, *stack)
+
+
+def _dense_strides(stack: Tensor) -> tuple[int, ...]:
+    """Those of a product whose parts are beside each other, so that its gradient is a product's
+    gradient without a copy.
+    """
+    parts, _, batch, heads, length, width = stack.shape
+    row = parts * heads * width
+    return heads * width, batch * length * row, length * row, width, row, 1
+
+
+def _heads_together(like_PBHLD: Tensor) -> Tensor:
+    population, batch, heads, length, width = like_PBHLD.shape
+    return like_PBHLD.new_empty(population, batch, length, heads, width).transpose(2, 3)
+
+
+def _launch(
+    kernel: Any,
+    inputs: tuple[Tensor, ...],
+    biases: Tensor | None,
+    others: tuple[Tensor, ...],
+    where: Tensor | None,
+) -> None:
+    q, k, _ = inputs
+    population, batch, heads, queries, width = q.shape
+    length = k.shape[3]
+    arguments: list[Any] = []
+    for tensor in (*inputs, *others):
+        arguments += [tensor, *tensor.stride()]
+    # A bias is (P, H, D) with D dense; queries that stand apart have theirs already.
+    shifts: list[Tensor | None] = [None] * 3
+    if biases is not None:
+        shifts[-len(biases) :] = list(biases)
+    for shift in shifts:
+        arguments += [shift, 0, 0] if shift is None else [shift, shift.stride(0), shift.stride(1)]
+    block_queries, block_length, block_width = (
+        max(16, triton.next_power_of_2(size)) for size in (queries, length, width)
+    )
+    small = block_length * block_width <= 64 * 64 and (kernel is _forward or where is not None)
+    kernel[(population * batch * heads,)](
+        *arguments,
+        q if where is None else where,
+        batch,
+        heads,
+        queries,
+        length,
+        width,
+        width**-0.5,
+        QUERIES=block_queries,
+        LENGTH=block_length,
+        WIDTH=block_width,
+        EVERYWHERE=where is None,
+        PRECISION=product_precision("ieee"),
+        num_warps=4 if small else 8,
+    )
+
+
+@triton.jit
+def _tile(
+    pointer,
+    stride_p,
+    stride_b,
+    stride_h,
+    stride_l,
+    stride_d,
+    p,
+    b,
+    h,
+    LENGTH: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    """The pointers of one sequence and head."""
+    rows, columns = tl.arange(0, LENGTH), tl.arange(0, WIDTH)
+    start = pointer + p * stride_p + b * stride_b + h * stride_h
+    return start + rows[:, None] * stride_l + columns[None, :] * stride_d
+
+
+@triton.jit
+def _read(
+    pointer, stride_p, stride_b, stride_h, stride_l, stride_d, shift_ptr, shift_p, shift_h, p, b,
+    h, inside, width,
+    LENGTH: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """One sequence and head, with its bias added if that is still to be done."""
+    x = tl.load(
+        _tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, LENGTH, WIDTH),
+        mask=inside,
+        other=0.0,
+    )
+    if shift_ptr is not None:
+        columns = tl.arange(0, WIDTH)
+        shift = tl.load(
+            shift_ptr + p * shift_p + h * shift_h + columns, mask=columns < width, other=0.0
+        )
+        x = tl.where(inside, x.to(tl.float32) + shift[None, :], 0.0).to(x.dtype)
+    return x
+
+
+@triton.jit
+def _places(where_ptr, b, queries, QUERIES: tl.constexpr, EVERYWHERE: tl.constexpr):
+    """At which position each query of a row stands; one beyond the last stands at the first, and
+    nobody reads it.
+    """
+    row = tl.arange(0, QUERIES)
+    return (
+        row
+        if EVERYWHERE
+        else tl.load(where_ptr + b * queries + row, mask=row < queries, other=0).to(tl.int32)
+    )
+
+
+@triton.jit
+def _weights(q, k, places, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr):
+    scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    scores = tl.where(places[:, None] >= tl.arange(0, LENGTH)[None, :], scores, float("-inf"))
+    weights = tl.exp(scores - tl.max(scores, 1)[:, None])
+    return weights / tl.sum(weights, 1)[:, None]
+
+
+@triton.jit
+def _forward(
+    q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
+    y_ptr, y_p, y_b, y_h, y_l, y_d,
+    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, batch, heads, queries,
+    length, width, scale,
+    QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0).to(tl.int64)
+    h, b, p = program % heads, program // heads % batch, program // heads // batch
+    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    q = _read(
+        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, asked, width, QUERIES, WIDTH
+    )
+    k = _read(
+        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, inside, width, LENGTH, WIDTH
+    )
+    v = _read(
+        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
+    )
+    weights = _weights(q, k, places, scale, LENGTH, PRECISION)
+    y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+    tl.store(
+        _tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, QUERIES, WIDTH),
+        y.to(y_ptr.dtype.element_ty),
+        mask=asked,
+    )
+
+
+@triton.jit
+def _backward(
+    q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
+    g_ptr, g_p, g_b, g_h, g_l, g_d, dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, dk_ptr, dk_p, dk_b, dk_h,
+    dk_l, dk_d,
+    dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d,
+    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, batch, heads, queries,
+    length, width, scale,
+    QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0).to(tl.int64)
+    h, b, p = program % heads, program // heads % batch, program // heads // batch
+    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
+    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    q = _read(
+        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, asked, width, QUERIES, WIDTH
+    )
+    k = _read(
+        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, inside, width, LENGTH, WIDTH
+    )
+    weights = _weights(q, k, places, scale, LENGTH, PRECISION)
+    g = tl.load(
+        _tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0
+    ).to(q.dtype)
+    dv = tl.dot(tl.trans(weights.to(q.dtype)), g, input_precision=PRECISION)
+    tl.store(
+        _tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, LENGTH, WIDTH),
+        dv.to(dv_ptr.dtype.element_ty),
+        mask=inside,
+    )
+    v = _read(
+        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
+    )
+    dweights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
+    dscores = weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale
+    dscores = dscores.to(q.dtype)
+    dq = tl.dot(dscores, k, input_precision=PRECISION)
+    tl.store(
+        _tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, QUERIES, WIDTH),
+        dq.to(dq_ptr.dtype.element_ty),
+        mask=asked,
+    )
+    dk = tl.dot(tl.trans(dscores), q, input_precision=PRECISION)
+    tl.store(
+        _tile(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, LENGTH, WIDTH),
+        dk.to(dk_ptr.dtype.element_ty),
+        mask=inside,
+    )

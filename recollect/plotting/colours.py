@@ -1,0 +1,174 @@
+"""The only table of colours: a mixer has one colour, marker and dash pattern in every picture.
+
+The seven colours of Okabe and Ito that show on white go to the models of the study, with a dark red
+and an indigo for the two that remain: simulated for the three kinds of colour blindness, no two of
+these nine come closer than Okabe and Ito's own. The other mixers have colours that a reader with
+normal sight tells apart, near those of their family; markers and dashes tell all mixers apart
+without colour. A mixer that is not in the table has a colour made from its name.
+
+No matplotlib here: the page takes its colours from this file too.
+"""
+
+import colorsys
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Dashes = tuple[float, ...]  # lengths drawn and skipped in turn, in line widths; (): solid
+
+# For what is no mixer: the heads of a model, ways to search.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "D", "^", "v", "P", "h", "p", "<", ">", "d")  # as matplotlib calls them
+DASHES: tuple[Dashes, ...] = (
+    (),
+    (5, 1.5),
+    (6, 1.5, 1, 1.5),
+    (1, 1),
+    (3, 1, 1, 1, 1, 1),
+    (9, 2),
+    (3, 1),
+    (9, 1.5, 1, 1.5),
+    (2, 2),
+    (6, 1.5, 3, 1.5),
+)
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How one line is drawn."""
+
+    colour: str
+    marker: str
+    dashes: Dashes
+
+    @property
+    def stroke(self) -> str | tuple[int, Dashes]:
+        """The dashes as matplotlib takes them."""
+        return (0, self.dashes) if self.dashes else "-"
+
+
+MIXER_STYLES: dict[str, LineStyle] = {
+    name: LineStyle(colour, marker, DASHES[dashes])
+    for name, colour, marker, dashes in (
+        # attention: blue
+        ("attention", "#0072B2", "o", 0),
+        ("sliding_window", "#004455", "o", 5),
+        # linear attention: pink and violet
+        ("based", "#CC79A7", "^", 3),
+        ("based_hybrid", "#AA3377", "p", 9),
+        ("linear_attention", "#8877EE", "^", 0),
+        ("retnet", "#EE00CC", "^", 1),
+        ("gla", "#9900FF", "^", 6),
+        # delta rule: black and indigo
+        ("delta_net", "#000000", "h", 6),
+        ("gated_delta_net", "#4B2A8C", ">", 8),
+        # state space: red and orange
+        ("mamba", "#D55E00", "s", 1),
+        ("mamba2", "#7A1500", "<", 7),
+        ("s6", "#BB0000", "s", 3),
+        ("h3", "#E69F00", "v", 4),
+        # convolution: green
+        ("hyena", "#009E73", "D", 2),
+        ("base_conv", "#006644", "D", 0),
+        # recurrent
+        ("rwkv4", "#56B4E9", "P", 5),
+        ("mlstm", "#1100DD", "P", 0),
+        ("min_gru", "#99BB99", "d", 0),
+        ("gru", "#777755", "d", 1),
+        ("lstm", "#8811AA", "d", 3),
+    )
+}
+# Further variants of a mixer, as shares of white (above 0) or black (below) in its colour.
+SHADES = (0.0, 0.3, -0.4, 0.55, -0.6)
+
+# Text and guides of every figure.
+INK, FAINT = "#333333", "#8a8a8a"
+NO_RESULT = "#c4c4c4"  # hatches
+# The page's own: text, borders, states, and what stands behind and around its plots.
+PAGE = {
+    "ink": "#1f2328",
+    "soft": "#5b636d",
+    "faint": FAINT,
+    "line": "#e1e4e8",
+    "edge": "#c5cad1",
+    "grid": "#eceef1",
+    "wash": "#f6f7f9",
+    "missing": "#eeeeee",
+    "paper": "#ffffff",
+    "good": "#00785a",
+    "warn": "#a84800",
+    "key": PALETTE[0],
+}
+SCORE_SCALE = ("#f4f8fb", "#cfe3f0", "#9cc7e0", "#5fa4cb", "#0072b2")  # one hue: ordered in grey
+# Viridis without its palest end, which would not show on white.
+RATE_SCALE = (
+    "#440154",
+    "#482878",
+    "#3e4a89",
+    "#31688e",
+    "#26828e",
+    "#1f9e89",
+    "#35b779",
+    "#6dcd59",
+    "#b4de2c",
+)
+
+
+def mixer_style(mixer: str) -> LineStyle:
+    """A mixer's own style; one that is not in the table gets it from its name, always the same."""
+    return MIXER_STYLES.get(mixer) or _style_from_name(mixer)
+
+
+def line_styles(mixers: Mapping[str, str]) -> dict[str, LineStyle]:
+    """The style of each label of a picture, from the mixer it shows.
+
+    The first label of a mixer has the mixer's own style, others a shade of its colour with marker
+    and dashes that are free.
+    """
+    variants = Counter[str]()
+    chosen: dict[str, LineStyle] = {}
+    taken: set[tuple[str, Dashes]] = set()
+    numbered = [(label, mixer, _count(variants, mixer)) for label, mixer in mixers.items()]
+    for label, mixer, variant in sorted(numbered, key=lambda entry: entry[2] > 0):
+        style = _free_style(mixer_style(mixer), variant, taken)
+        taken.add((style.marker, style.dashes))
+        chosen[label] = style
+    return {label: chosen[label] for label in mixers}
+
+
+def series_style(index: int) -> LineStyle:
+    """The style of the index-th of several lines that are not mixers."""
+    return LineStyle(PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], DASHES[0])
+
+
+def shade(colour: str, amount: float) -> str:
+    """A colour with a share of white in it, or of black if `amount` is below 0."""
+    end = 255 if amount > 0 else 0
+    parts = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (end - part) * abs(amount)):02X}" for part in parts)
+
+
+def _count(variants: Counter[str], mixer: str) -> int:
+    variants[mixer] += 1
+    return variants[mixer] - 1
+
+
+def _free_style(own: LineStyle, variant: int, taken: set[tuple[str, Dashes]]) -> LineStyle:
+    """The style of a mixer's variant: from its own on, the first marker and dashes not taken."""
+    colour = shade(own.colour, SHADES[variant % len(SHADES)]) if variant else own.colour
+    marker, dashes = MARKERS.index(own.marker), DASHES.index(own.dashes)
+    # The numbers of markers and of dash patterns have no common divisor: all pairs have their turn.
+    for turn in range(variant, variant + len(MARKERS) * len(DASHES)):
+        marks = MARKERS[(marker + turn) % len(MARKERS)], DASHES[(dashes + turn) % len(DASHES)]
+        if marks not in taken:
+            return LineStyle(colour, *marks)
+    return LineStyle(colour, own.marker, own.dashes)  # more lines than any reader tells apart
+
+
+def _style_from_name(name: str) -> LineStyle:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    hue = int.from_bytes(digest[:2]) / 65_536
+    parts = (round(255 * part) for part in colorsys.hls_to_rgb(hue, 0.4, 0.65))
+    colour = "#" + "".join(f"{part:02X}" for part in parts)
+    return LineStyle(colour, MARKERS[digest[2] % len(MARKERS)], DASHES[digest[3] % len(DASHES)])

@@ -1,0 +1,173 @@
+"""A figure for print: a grid of panels, a title above, a legend and the small print below.
+
+Small enough for a printed page. The panels keep their size; the sheet grows around them.
+"""
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from recollect.analysis import rate_text
+from recollect.plotting.colours import FAINT, INK, NO_RESULT, LineStyle
+from recollect.plotting.settings import DOTTED
+from recollect.plotting.text import LONGEST_LINE, printable, write, write_wrapped
+
+# Inches, measured on matplotlib's own font: it reports sizes of text only after drawing.
+SMALL_PRINT, LETTER_INCHES, LINE_INCHES = 6.5, 0.052, 0.125  # of the text below a figure
+TITLE_LETTER, NOTE_LETTER = 0.083, 0.042
+LEGEND_LETTER, LEGEND_HANDLE, LEGEND_LINE = 0.068, 0.52, 0.17
+# A run that diverged.
+CROSS: dict[str, Any] = {"marker": "x", "ms": 5.5, "mew": 1.1, "ls": "", "zorder": 5}
+HATCH = "//////"
+LegendEntry = tuple[Artist, str]
+
+
+def panel_grid(
+    rows: int, columns: int, panel: tuple[float, float], **options: Any
+) -> tuple[Figure, Any]:
+    """A figure and its axes[row, column]; `panel` is the size of one in inches."""
+    figure = Figure(figsize=(max(3.4, panel[0] * columns), panel[1] * rows))
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def finish(
+    figure: Figure, title: str, entries: Sequence[LegendEntry], small_print: Sequence[str]
+) -> Figure:
+    """Put title, legend and small print around the panels, which keep their size."""
+    width, height = figure.get_size_inches()
+    width = max(width, len(title) * TITLE_LETTER)
+    longest_name = max((len(name) for _, name in entries), default=1)
+    per_row = max(1, int(width / (LEGEND_HANDLE + LEGEND_LETTER * longest_name)))
+    letters = int((width - 0.1) / LETTER_INCHES)
+    lines = [line for text in small_print for line in textwrap.wrap(printable(text), letters)]
+    legend_inches = math.ceil(len(entries) / per_row) * LEGEND_LINE + 0.08
+    print_inches = len(lines) * LINE_INCHES + 0.06
+    below, above = legend_inches + print_inches, 0.26
+    whole = height + below + above
+    figure.set_size_inches(width, whole)
+    figure.set_layout_engine(
+        "constrained", rect=(0, below / whole, 1, height / whole), w_pad=0.04, h_pad=0.04
+    )
+    heading = figure.text(0.06 / width, 1 - 0.06 / whole, " ", va="top", weight="bold", size=9)
+    write(heading, title, LONGEST_LINE)
+    if entries:
+        _draw_legend(figure, entries, per_row, below / whole)
+    for number, line in enumerate(lines):
+        y = (print_inches - 0.03 - number * LINE_INCHES) / whole
+        figure.text(
+            0.06 / width, y, line, size=SMALL_PRINT, color=FAINT, va="top", parse_math=False
+        )
+    return figure
+
+
+def _draw_legend(
+    figure: Figure, entries: Sequence[LegendEntry], per_row: int, height: float
+) -> None:
+    # Names are put in afterwards: matplotlib gives meaning to underscores and dollar signs.
+    legend = figure.legend(
+        [handle for handle, _ in entries],
+        ["-"] * len(entries),
+        ncols=per_row,
+        frameon=False,
+        handlelength=2.6,
+        loc="upper center",
+        bbox_to_anchor=(0.5, height),
+        borderpad=0.1,
+        borderaxespad=0,
+        columnspacing=1.4,
+    )
+    for text, (_, name) in zip(legend.get_texts(), entries, strict=True):
+        write(text, name)
+
+
+# ---- inside a panel ----
+
+
+def panel_title(ax: Axes, title: str, note: str = "") -> None:
+    """The title of a panel and, in small print between it and the panel, what is missing there."""
+    write_wrapped(ax.set_title(" ", loc="left", pad=11 if note else 4), title, _inches(ax))
+    if note:
+        label = ax.text(0, 1.015, " ", transform=ax.transAxes, size=5.8, color=FAINT, label="note")
+        write(label, note, int(_inches(ax) / NOTE_LETTER))
+
+
+def rate_axis(ax: Axes, low: float, high: float) -> None:
+    """A log axis of learning rates, with a little room, labelled as the tables write them."""
+    ax.set_xscale("log")
+    ax.set_xlim(low / 1.25, high * 1.25)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1,) if high / low > 50 else (1, 3)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    shown = [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25] or [low]
+    ax.set_xticks(shown, [rate_text(tick) for tick in shown])
+    ax.set_xlabel("learning rate")
+
+
+def score_axis(ax: Axes, label: str) -> None:
+    """Scores from 0 to 1 with room for a mark at both ends."""
+    ax.set_ylim(-0.05, 1.06)
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
+    ax.spines["left"].set_bounds(0, 1)
+    if label:
+        ax.set_ylabel(label)
+
+
+def draw_chance(ax: Axes, chances: Iterable[float]) -> None:
+    """A dotted line at each level of chance."""
+    for chance in sorted(set(chances)):
+        ax.axhline(chance, color=FAINT, lw=1.1, ls=DOTTED, zorder=1)
+
+
+def mark_missing(ax: Axes, text: str, low: float = 0.0, high: float = 1.0) -> None:
+    """Hatch what has no result, over the share `low` to `high` of the axes' width, and say why."""
+    ax.add_patch(Rectangle((low, 0), high - low, 1, transform=ax.transAxes, zorder=0, **_hatched()))
+    turn = 0 if (high - low) * _inches(ax) > 0.7 else 90
+    label = ax.text((low + high) / 2, 0.5, " ", transform=ax.transAxes, rotation=turn, color=INK)
+    label.set(
+        size=6.5, ha="center", va="center", bbox={"fc": "white", "ec": "none", "pad": 1.2}, zorder=1
+    )
+    write(label, text)
+
+
+def _hatched() -> dict[str, Any]:
+    return {"fill": False, "hatch": HATCH, "ec": NO_RESULT, "lw": 0}
+
+
+def _inches(ax: Axes) -> float:
+    """About how wide the axes will be."""
+    figure = ax.get_figure()
+    assert figure is not None
+    grid = ax.get_subplotspec()
+    columns = grid.get_gridspec().ncols if grid else 1
+    return 0.8 * float(figure.get_figure(root=True).get_size_inches()[0]) / columns
+
+
+# ---- legends ----
+
+
+def line_handle(style: LineStyle) -> Line2D:
+    """A line as a legend shows it."""
+    return Line2D([], [], color=style.colour, ls=style.stroke, marker=style.marker, ms=3.6, lw=1.3)
+
+
+def drawn_lines(figure: Figure) -> list[Line2D]:
+    """All lines that have a point."""
+    return [line for ax in figure.axes for line in ax.get_lines() if np.size(line.get_xdata())]
+
+
+def marks(figure: Figure) -> list[LegendEntry]:
+    """What a legend says of the marks that all figures share: chance, and others that occur."""
+    entries: list[LegendEntry] = [(Line2D([], [], color=FAINT, lw=1.1, ls=DOTTED), "chance")]
+    if any(line.get_marker() == CROSS["marker"] for line in drawn_lines(figure)):
+        entries.append((Line2D([], [], color=FAINT, **CROSS), "diverged run"))
+    if any(patch.get_hatch() == HATCH for ax in figure.axes for patch in ax.patches):
+        entries.append((Patch(**_hatched()), "not run, or no result"))
+    return entries

@@ -1,0 +1,38 @@
+"""Names from outside as text in a picture: one short printable line, no letter with a meaning.
+
+matplotlib reads TeX between dollar signs and hides labels that begin with an underscore; nothing
+here lets it. matplotlib itself is not loaded: the page shortens its names here too.
+"""
+
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.text import Text
+
+LONGEST_NAME, LONGEST_LINE = 48, 160
+NAME_LETTER = 0.062  # inches
+SCORE_NAMES = {"exact": "exact match", "accuracy": "accuracy"}
+
+
+def printable(text: str) -> str:
+    """What cannot be printed becomes a blank."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def plain(text: str, limit: int = LONGEST_NAME) -> str:
+    """A name as one short printable line."""
+    text = " ".join(printable(text).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def write(label: "Text", text: str, limit: int = LONGEST_NAME) -> None:
+    """Put a name into a figure as it is."""
+    label.set_parse_math(False)
+    label.set_text(plain(text, limit))
+
+
+def write_wrapped(label: "Text", text: str, inches: float) -> None:
+    """Put a name into a figure in as many lines as it takes to stay within so many inches."""
+    label.set_parse_math(False)
+    label.set_text("\n".join(textwrap.wrap(plain(text), max(12, int(inches / NAME_LETTER)))))

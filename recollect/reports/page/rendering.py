@@ -1,0 +1,213 @@
+"""The page: rows and curves as one HTML file that needs nothing else, so it opens offline.
+
+Everything on it that came from outside (names, notes, error texts, TOML) is escaped by the
+template, or by the script that puts it into a plot; the page's own policy lets no script run but
+the two that belong to it. Large sweeps are cut where a reader stops reading, and the page says
+where.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from recollect.analysis import (
+    TAU,
+    Fact,
+    count_statuses,
+    count_text,
+    counts_text,
+    describe,
+    group_cells,
+    summarise,
+)
+from recollect.analysis.cells import Cell
+from recollect.plotting.colours import PAGE
+from recollect.reports.page.axes import find_coordinates
+from recollect.reports.page.context import Context
+from recollect.reports.page.findings import cell_finding, mixer_findings
+from recollect.reports.page.plot_data import Curves, plot_data, to_json
+from recollect.reports.page.tables import (
+    UNDECIDED,
+    claim_lines,
+    claims_count,
+    provenance_lines,
+    run_lines,
+    window_lines,
+)
+from recollect.rows import RunRow
+from recollect.store.durable import write_atomically
+
+MAX_CELL_LINES = 500
+MAX_RUN_LINES = 2000
+FILE_NAME = "report.html"
+HERE = Path(__file__).parent
+SECTIONS = ("rates", "maps", "scaling", "curves", "claims", "runs")  # those with a command to copy
+ASK_EVERY_MS = 2000
+NO_CONTEXT = Context()
+
+
+def write_report(
+    path: Path,
+    rows: Sequence[RunRow],
+    curves: Curves,
+    context: Context = NO_CONTEXT,
+    tau: float = TAU,
+) -> Path:
+    """Write the page to `path`, or to report.html in it if that is a folder, whole or not at all.
+
+    Returns where it is.
+    """
+    target = path / FILE_NAME if path.is_dir() else path
+    write_atomically(target, to_bytes(render(rows, curves, context, tau)))
+    return target
+
+
+def to_bytes(page: str) -> bytes:
+    """A lone surrogate in a name has no UTF-8 form; a question mark is better than no report."""
+    return page.encode("utf-8", errors="replace")
+
+
+def render(
+    rows: Sequence[RunRow], curves: Curves, context: Context = NO_CONTEXT, tau: float = TAU
+) -> str:
+    """The page as text, the same for the same rows."""
+    return add_scripts(render_bare(rows, curves, context, tau))
+
+
+def add_scripts(page: str) -> str:
+    """What `render_bare` gave, with the scripts that draw its plots."""
+    head, _, end = page.rpartition("</body>")
+    return "".join(
+        [head, *(f"<script>{script}</script>\n" for script in _scripts()), "</body>", end]
+    )
+
+
+def render_bare(
+    rows: Sequence[RunRow],
+    curves: Curves,
+    context: Context = NO_CONTEXT,
+    tau: float = TAU,
+    is_live: bool = False,
+) -> str:
+    """The page without its scripts: all of it that changes as results come in.
+
+    A live page asks its server for news.
+    """
+    cells = group_cells(rows)
+    summaries = summarise(cells, curves, tau)
+    places = find_coordinates(cells)
+    counts = count_statuses(rows)
+    return _template().render(
+        title=_title(cells),
+        lead=_lead(rows, cells),
+        counts=counts,
+        counts_text=counts_text(counts),
+        findings=mixer_findings(summaries, places),
+        cells=[cell_finding(summary) for summary in summaries[:MAX_CELL_LINES]],
+        cell_cut=_cut(MAX_CELL_LINES, len(cells), "cell"),
+        facts=[*describe([row.spec for row in rows]), *(Fact(*fact) for fact in context.facts)],
+        sources=context.sources,
+        notes=context.notes,
+        tau=f"{tau:g}",
+        windows=window_lines(summaries[:MAX_CELL_LINES]),
+        runs=run_lines(cells, MAX_RUN_LINES),
+        run_count=len(rows),
+        provenance=provenance_lines(rows),
+        claims=claim_lines(context.claims),
+        claims_count=claims_count(context.claims),
+        any_decided=any(claim.verdict != UNDECIDED for claim in context.claims),
+        insides=context.insides,
+        commands={section: context.commands.get(section, []) for section in SECTIONS},
+        ask_every_ms=ASK_EVERY_MS if is_live else 0,
+        data=Markup(to_json(plot_data(summaries, places, curves, tau))),  # to_json has escaped it
+        style=Markup(_style()),  # ours, from this package: not escaped
+        policy=_policy(is_live),
+    )
+
+
+@cache
+def _style() -> str:
+    """The page's colours as CSS variables, and its style sheet."""
+    colours = "".join(f"--{name}: {value}; " for name, value in PAGE.items())
+    return f":root {{ {colours}}}\n" + (HERE / "page.css").read_text(encoding="utf-8")
+
+
+@cache
+def _scripts() -> tuple[str, str]:
+    """Plotly as its package ships it, and our own script."""
+    from plotly.offline import get_plotlyjs
+
+    parts = [path.read_text(encoding="utf-8") for path in sorted((HERE / "scripts").glob("*.js"))]
+    return get_plotlyjs(), '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))
+
+
+@cache
+def _policy(is_live: bool) -> str:
+    """Our two scripts and nothing else; no address, but on a live page the server's own."""
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in _scripts()
+    ]
+    allowed = {
+        "default-src": "'none'",
+        "style-src": "'unsafe-inline'",  # plotly places its parts by style attributes
+        "img-src": "data: blob:",  # blob: a reader may save a plot as a file
+        "script-src": " ".join(f"'sha256-{digest}'" for digest in hashes),
+        "connect-src": "'self'" if is_live else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in allowed.items())
+
+
+def _title(cells: Sequence[Cell]) -> str:
+    tasks = _names(_distinct_settings(cells, "task"))
+    mixers = _names([cell.mixer for cell in cells])
+    return f"{mixers} on {tasks}" if cells else "No runs yet"
+
+
+def _lead(rows: Sequence[RunRow], cells: Sequence[Cell]) -> str:
+    if not rows:
+        return "Nothing is planned in this store."
+    rates = {row.spec["train"]["lr"] for row in rows}
+    seeds = {row.spec["seed"] for row in rows}
+    parts = [count_text(len(rows), "run"), count_text(len(cells), "cell")]
+    parts += [count_text(len(rates), "learning rate"), count_text(len(seeds), "seed")]
+    hours = sum(row.wall_s or 0.0 for row in rows) / 3600
+    return f"{', '.join(parts[:-1])} and {parts[-1]}.{_spent(hours)}"
+
+
+def _spent(hours: float) -> str:
+    if not hours:
+        return ""
+    time = f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes"
+    return f" Training took {time}."
+
+
+def _cut(limit: int, total: int, noun: str) -> str:
+    return f"The first {limit} of {count_text(total, noun)} are listed." if limit < total else ""
+
+
+def _distinct_settings(cells: Sequence[Cell], section: str) -> list[str]:
+    return [str(cell.rows[0].spec.get(section, {}).get("name", section)) for cell in cells]
+
+
+def _names(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return (
+        ", ".join(unique)
+        if len(unique) <= 6
+        else f"{', '.join(unique[:5])} and {len(unique) - 5} more"
+    )

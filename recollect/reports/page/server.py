@@ -1,0 +1,209 @@
+"""The live page: a small server on this machine alone that shows a sweep while it runs.
+
+Only 127.0.0.1 is listened on, and only requests that ask for this machine by name are answered: a
+page from elsewhere that makes its own name point here (DNS rebinding) is refused by its Host
+header. Two addresses exist, "/" and "/update"; no path ever reaches the disk. A store that cannot
+be read just now leaves the last page standing, with a word about why.
+"""
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import RecollectError, SpecError
+from recollect.reports.inspect.record import FOLDER
+from recollect.reports.page import Context
+from recollect.reports.page.gather import Evidence, gather
+from recollect.reports.page.rendering import add_scripts, render_bare, to_bytes
+from recollect.store.database import FILE
+
+HOST = "127.0.0.1"
+LOOK_EVERY_S = 1.0
+FIRST_LOOK_S = 10.0
+REST = 4.0  # after drawing a page for a second, rest four: training needs the machine more
+HTML, PLAIN = "text/html; charset=utf-8", "text/plain; charset=utf-8"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True)
+class PageVersion:
+    """One state of the page: whole, and without the scripts that the reader has already."""
+
+    version: str
+    page: bytes
+    update: bytes
+
+
+class WatchedFolders:
+    """Folders of results and the newest page about them."""
+
+    def __init__(self, folders: Sequence[Path]):
+        for folder in folders:
+            if not (folder / FILE).is_file():
+                raise SpecError(
+                    f"no results in {folder}; run `recollect run SPEC --out {folder}` first"
+                )
+        self.folders = folders
+        self.problem = ""
+        self.shown = _draw(Evidence([], {}, Context()))
+        self._seen: Any = None
+        self.looked = threading.Event()
+        self._stop = threading.Event()
+
+    def refresh(self) -> bool:
+        """Read the folders again if anything in them has changed; whether there is a new page."""
+        seen = _fingerprint(self.folders)
+        if seen == self._seen and not self.problem:
+            return False
+        try:
+            shown = _draw(gather(self.folders))
+        except RecollectError as error:
+            self.problem = " ".join(str(error).split())
+            return False
+        except Exception as error:  # a page that cannot be drawn must not end the watching
+            self.problem = f"{type(error).__name__}: {error}"
+            return False
+        self._seen, self.problem = seen, ""
+        if shown.version == self.shown.version:
+            return False
+        self.shown = shown
+        return True
+
+    def keep_fresh(self) -> None:
+        """Until `stop`: look, draw, rest in proportion."""
+        while not self._stop.is_set():
+            start = time.monotonic()
+            self.refresh()
+            self.looked.set()
+            self._stop.wait(max(LOOK_EVERY_S, REST * (time.monotonic() - start)))
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+class PageServer(ThreadingHTTPServer):
+    """Answers with what is watched; `port` 0 is any that is free."""
+
+    daemon_threads = True
+
+    def __init__(self, watched: WatchedFolders, port: int):
+        try:
+            super().__init__((HOST, port), RequestHandler)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SpecError(
+                f"--port {port}: cannot be used ({reason}); --port 0 takes any that is free"
+            ) from None
+        self.watched = watched
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader who hangs up is no error to report."""
+
+
+class RequestHandler(BaseHTTPRequestHandler):
+    """GET and HEAD of two addresses, for readers on this machine."""
+
+    server: PageServer
+    timeout = 10
+    server_version = "recollect"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        watched = self.server.watched
+        shown = watched.shown
+        problem = "".join(c if " " <= c <= "~" else "?" for c in watched.problem)[:300]
+        tag = f'"{shown.version}"'
+        if not self._is_ours():
+            advice = f"This page is for readers on this machine: open it as {self.server.address}"
+            self._answer(HTTPStatus.FORBIDDEN, advice.encode(), Content_Type=PLAIN)
+        elif path not in ("/", "/update"):
+            self._answer(HTTPStatus.NOT_FOUND, b"There are / and /update here.", Content_Type=PLAIN)
+        elif path == "/update" and self.headers.get("If-None-Match") == tag:
+            self._answer(HTTPStatus.NOT_MODIFIED, b"", ETag=tag, X_Problem=problem)
+        else:
+            body = shown.page if path == "/" else shown.update
+            self._answer(HTTPStatus.OK, body, Content_Type=HTML, ETag=tag, X_Problem=problem)
+
+    do_HEAD = do_GET
+
+    def _refuse(self) -> None:
+        advice = b"Only GET and HEAD: this page can be read, not changed."
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, advice, Content_Type=PLAIN, Allow="GET, HEAD")
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+
+    def _is_ours(self) -> bool:
+        hosts = self.headers.get_all("Host") or []
+        return len(hosts) == 1 and hosts[0].lower() in {
+            f"{name}:{self.server.server_port}" for name in (HOST, "localhost")
+        }
+
+    def _answer(self, status: HTTPStatus, body: bytes, **more: str) -> None:
+        self.send_response(status)
+        for name, value in (
+            HEADERS | {name.replace("_", "-"): value for name, value in more.items() if value}
+        ).items():
+            self.send_header(name, value)
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: only the command line prints."""
+
+
+@contextlib.contextmanager
+def serving(folders: Sequence[Path], port: int = 0) -> Iterator[PageServer]:
+    """A server that is ready to answer, if the store allows with the page already drawn.
+
+    The caller calls `serve_forever`.
+    """
+    watched = WatchedFolders(folders)
+    with PageServer(watched, port) as server:
+        drawing = threading.Thread(target=watched.keep_fresh, daemon=True)
+        drawing.start()
+        # A store that another process holds may take longer; then the page follows.
+        watched.looked.wait(FIRST_LOOK_S)
+        try:
+            yield server
+        finally:
+            watched.stop()
+            drawing.join(timeout=5)
+
+
+def _draw(found: Evidence) -> PageVersion:
+    page = render_bare(found.rows, found.curves, found.context, is_live=True)
+    update = to_bytes(page)
+    return PageVersion(hashlib.sha256(update).hexdigest()[:16], to_bytes(add_scripts(page)), update)
+
+
+def _fingerprint(folders: Sequence[Path]) -> list[tuple[str, int, int]]:
+    """What can be told of the files without opening them."""
+    paths = [folder / name for folder in folders for name in (FILE, f"{FILE}-wal")]
+    paths += [path for folder in folders for path in sorted((folder / FOLDER).glob("*.json"))]
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            found.append((str(path), stat.st_mtime_ns, stat.st_size))
+    return found

@@ -1,0 +1,137 @@
+"""What a figure shows: the definition of a figure or table, and the rows that belong to it.
+
+Task, depth, mixers and whether the study's ablations belong to it decide. Everything else a run was
+made with (its recipe, its sizes) is taken as it comes, so that a reduced sweep is drawn by the same
+code as a full one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from recollect.analysis import Curves, get_setting, group_cells
+from recollect.analysis.settings import DEPTH, MIXER
+from recollect.errors import SpecError
+from recollect.mixers.registry import MIXERS
+from recollect.reports.paper.figures.figure_cells import (
+    MODEL_NAMES,
+    POSITIONS,
+    FigureCell,
+    merge_repeats,
+    to_figure_cells,
+)
+from recollect.rows import RunRow
+
+MQAR, COPYING = "mqar", "copying"
+ANY_DEPTH = (1, 1000)
+# The official Based is a stack of two kinds of layers. One layer of it is its convolution alone, or
+# (as here) its attention alone.
+PARTS_OF = {"based_hybrid": "based", "base_conv": "based"}
+# The models that the study gave positions as an experiment.
+WITHOUT_POSITIONS = ("mamba", "hyena", "rwkv4", "h3")
+
+
+@dataclass(frozen=True)
+class FigureDefinition:
+    """One of the study's figures or tables."""
+
+    name: str  # of the preset: fig1, table2
+    title: str
+    mixers: tuple[str, ...]  # in the order they are shown
+    task: str = MQAR
+    depths: tuple[int, int] = ANY_DEPTH  # least and most layers
+    ablations: bool = False  # the study's ablations belong to it
+
+    def fits(self, row: RunRow) -> bool:
+        least, most = self.depths
+        return (
+            get_setting(row, "task.name") == self.task
+            and get_setting(row, MIXER) in self.mixers
+            and least <= get_setting(row, DEPTH, 0) <= most
+            and (self.ablations or not is_ablated(row))
+        )
+
+    def absent(self, cells: Sequence[FigureCell]) -> list[str]:
+        """The study's models that none of the cells shows."""
+        found = {PARTS_OF.get(cell.mixer, cell.mixer) for cell in cells}
+        return [
+            MODEL_NAMES.get(mixer, mixer)
+            for mixer in self.mixers
+            if mixer not in PARTS_OF and mixer not in found
+        ]
+
+    def models(self, cells: Sequence[FigureCell]) -> list[str]:
+        """Every model's label in the order of the mixers, those that were not run included."""
+        absent = self.absent(cells)
+        named = [(self.mixers.index(cell.mixer), cell.model) for cell in cells]
+        named += [
+            (index, MODEL_NAMES[mixer])
+            for index, mixer in enumerate(self.mixers)
+            if MODEL_NAMES.get(mixer) in absent
+        ]
+        return list(dict.fromkeys(model for _, model in sorted(named)))
+
+    @property
+    def wanted(self) -> str:
+        """The rows it needs, in words."""
+        ablated = "ablated" if self.ablations else ""
+        parts = [self.task, self._layers(), " or ".join(self.mixers), ablated]
+        return ", ".join(filter(None, parts))
+
+    def _layers(self) -> str:
+        least, most = self.depths
+        if self.depths == ANY_DEPTH:
+            return ""
+        if least == most:
+            return f"{least} layer" if least == 1 else f"{least} layers"
+        if most == ANY_DEPTH[1]:
+            return f"more than {least - 1} layers"
+        return f"{least} to {most} layers"
+
+
+def is_ablated(row: RunRow) -> bool:
+    """Whether it is one of the study's ablations: a part put in or taken out, or positions on a
+    model that has none.
+    """
+    has_positions = get_setting(row, POSITIONS, "none") != "none"
+    return is_rewired(row) or (get_setting(row, MIXER) in WITHOUT_POSITIONS and has_positions)
+
+
+def is_rewired(row: RunRow) -> bool:
+    """Whether a convolution or a gate was put in or taken out."""
+    mixer = str(get_setting(row, MIXER))
+    gate = MIXERS[mixer].model_fields.get("gate") if mixer in MIXERS else None
+    return (
+        get_setting(row, "model.mixer.conv", "none") != "none"
+        or get_setting(row, "model.mixer.kernel") == 0
+        or (gate is not None and get_setting(row, "model.mixer.gate", gate.default) != gate.default)
+    )
+
+
+def select_cells(
+    definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves = MappingProxyType({})
+) -> list[FigureCell]:
+    """The cells it shows, by task, depth, width and mixer; SpecError if none has a result."""
+    fitting = [row for row in rows if definition.fits(row)]
+    require_result(definition, fitting, len(rows))
+    cells = to_figure_cells(group_cells(merge_repeats(fitting, curves)))
+    order = {mixer: index for index, mixer in enumerate(definition.mixers)}
+    return sorted(
+        cells, key=lambda c: (c.size, c.recipe, c.depth, c.width, order[c.mixer], c.model)
+    )
+
+
+def require_result(definition: FigureDefinition, fitting: Sequence[RunRow], among: int) -> None:
+    """SpecError if there is nothing to draw, with what would have to be trained."""
+    if any(row.has_result and row.score is not None for row in fitting):
+        return
+    found = (
+        f"{len(fitting)} runs fit but none has a result yet"
+        if fitting
+        else f"none of {among} runs fits"
+    )
+    raise SpecError(
+        f"{definition.name}: {found} (wanted: {definition.wanted});\n"
+        f"run `recollect run paper:{definition.name} --out DIR`, or paper:{definition.name}:small "
+        "for a reduced scale"
+    )

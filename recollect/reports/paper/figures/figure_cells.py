@@ -1,0 +1,164 @@
+"""Cells in the terms of the study's figures: model, task, size, and what sets a cell apart from
+others that share them.
+
+Cells that share all coordinates are told apart by what differs between them, never merged. Only the
+evaluation settings do not count as a difference.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recollect.analysis import Cell, Curves, flatten
+from recollect.analysis.naming import differing_keys, settings_text, short_labels
+from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
+from recollect.analysis.wording import value_text
+from recollect.reports.paper.study import EVALUATION_KEYS
+from recollect.rows import RunRow
+
+POSITIONS = "model.positions"
+MODEL_NAMES = {
+    "attention": "Attention",
+    "base_conv": "Based (its conv layer)",
+    "based": "Based",
+    "based_hybrid": "Based (hybrid)",
+    "delta_net": "DeltaNet",
+    "h3": "H3",
+    "hyena": "Hyena",
+    "mamba": "Mamba",
+    "mamba2": "Mamba2",
+    "rwkv4": "RWKV",
+    "s6": "S6 + MLP",
+}
+POSITION_NAMES = {"rope": "RoPE", "alibi": "ALiBi", "none": "no positions"}
+LABELS = {"train.decay": "schedule"}  # where the last part of a key would mislead
+RECIPE_KEYS = {
+    "vocabulary": "task.vocabulary",
+    "data": "task.data",
+    "batch": "train.batch",
+    "steps": "train.steps",
+    "weight decay": "train.weight_decay",
+    "warmup": "train.warmup",
+    "schedule": "train.decay",
+    "precision": "train.precision",
+}
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A cell and its coordinates in a figure."""
+
+    runs: Cell
+    mixer: str
+    name: str  # the model's in the study
+    variant: str  # what sets it apart from others of that name; mostly empty
+    recipe: str  # what sets its task or recipe apart from others of the same size; mostly empty
+    size: tuple[int, ...]  # of the task: length and pairs, or letters
+    width: int
+    depth: int
+
+    @property
+    def model(self) -> str:
+        return ", ".join(filter(None, [self.name, self.variant]))
+
+    @property
+    def task(self) -> str:
+        words = (
+            f"length {self.size[0]}, {self.size[1]} pairs"
+            if len(self.size) == 2
+            else f"up to {self.size[0]} letters"
+        )
+        return ", ".join(filter(None, [words, self.recipe]))
+
+    @property
+    def column(self) -> tuple[tuple[int, ...], str]:
+        return self.size, self.recipe
+
+
+def merge_repeats(rows: Sequence[RunRow], curves: Curves) -> list[RunRow]:
+    """Rows without the evaluation settings; of runs that differ in those alone, the most complete.
+
+    The run ids stay those of the specifications as they were trained.
+    """
+    best: dict[str, RunRow] = {}
+    for row in rows:
+        train = {
+            key: entry
+            for key, entry in row.spec["train"].items()
+            if f"train.{key}" not in EVALUATION_KEYS
+        }
+        bare = replace(row, spec={**row.spec, "train": train})
+        known = best.setdefault(canonical(bare.spec), bare)
+        if _completeness(bare, curves) > _completeness(known, curves):
+            best[canonical(bare.spec)] = bare
+    return list(best.values())
+
+
+def to_figure_cells(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list[FigureCell]:
+    """Every cell with its coordinates; the keys `unsaid` are told by other means."""
+    flats = [cell_settings(cell.rows[0].spec) for cell in cells]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for flat in flats:
+        coordinates = flat.get(MIXER), _size(flat), flat.get(WIDTH), flat.get(DEPTH)
+        groups.setdefault(coordinates, []).append(flat)
+    of_model: dict[Any, set[str]] = {}
+    of_recipe: set[str] = set()
+    for (mixer, *_), group in groups.items():
+        # Attention's positions are part of its name.
+        said = {POSITIONS} if mixer == "attention" else set()
+        differing = differing_keys(group) - set(unsaid) - said
+        model_keys = {key for key in differing if key.startswith("model.")}
+        of_model.setdefault(mixer, set()).update(model_keys)
+        of_recipe |= differing - model_keys
+    return [
+        FigureCell(
+            runs=cell,
+            mixer=str(flat.get(MIXER)),
+            name=study_name(flat),
+            variant=_differences(flat, of_model[flat.get(MIXER)]),
+            recipe=_differences(flat, of_recipe),
+            size=_size(flat),
+            width=flat.get(WIDTH, 0),
+            depth=flat.get(DEPTH, 0),
+        )
+        for cell, flat in zip(cells, flats, strict=True)
+    ]
+
+
+def study_name(flat: Mapping[str, Any]) -> str:
+    """A model's name as the study writes it; attention with its positions unless learned."""
+    mixer = str(flat.get(MIXER))
+    positions = flat.get(POSITIONS, "learned") if mixer == "attention" else "learned"
+    kind = POSITION_NAMES.get(positions, f"{positions} positions")
+    return MODEL_NAMES.get(mixer, mixer) + (f" ({kind})" if positions != "learned" else "")
+
+
+def recipe_text(cells: Sequence[FigureCell]) -> str:
+    """The recipe in one line; where it differs between tasks or models, all values."""
+    flats = [flatten(cell.runs.rows[0].spec) for cell in cells]
+    texts = []
+    for word, key in RECIPE_KEYS.items():
+        values = {canonical(flat[key]): flat[key] for flat in flats if key in flat}
+        ordered = sorted(values.values(), key=lambda entry: (str(type(entry)), entry))
+        if ordered:
+            texts.append(f"{word} {' or '.join(value_text(entry) for entry in ordered)}")
+    return ", ".join(texts)
+
+
+def _completeness(row: RunRow, curves: Curves) -> tuple[bool, bool, int]:
+    """Whether it has a result, was trained to its end, and the number of its evaluations."""
+    has_score = row.has_result and row.score is not None
+    return has_score, not row.stopped_early, len(curves.get(row.run_id, ()))
+
+
+def _size(flat: Mapping[str, Any]) -> tuple[int, ...]:
+    if "task.length" in flat:
+        return flat["task.length"], flat.get("task.pairs", 1)
+    return (flat.get("task.max_length", 0),)
+
+
+def _differences(flat: Mapping[str, Any], keys: set[str]) -> str:
+    """The values of the keys in words; a cell without such a setting says "none"."""
+    values = {key: flat.get(key) for key in sorted(keys)}
+    labels = {key: LABELS.get(key, label) for key, label in short_labels(values).items()}
+    return settings_text(values, labels)

@@ -1,0 +1,60 @@
+"""From a name and rows to a file: a picture as PNG, SVG or PDF, a table also as Markdown or LaTeX.
+
+Same rows, same bytes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.analysis import BANDS, Curves
+from recollect.errors import SpecError
+from recollect.plotting.settings import PRINT_DPI, to_bytes
+from recollect.reports.paper.figures.all_figures import FIGURES, TABLES
+from recollect.reports.paper.figures.table import Table
+from recollect.rows import RunRow
+from recollect.spec.base import shorten, suggest
+from recollect.store.durable import write_atomically
+
+PICTURES = (".png", ".svg", ".pdf")
+TEXTS = (".md", ".tex")
+
+
+def write_figure(
+    name: str,
+    rows: Sequence[RunRow],
+    curves: Curves,
+    output: Path | None = None,
+    band: str = "min-max",
+    dpi: int = PRINT_DPI,
+) -> Path:
+    """Draw the figure or table `name` into `output`, else NAME.png or, for a table, NAME.md.
+
+    Returns where it is.
+    """
+    if name not in FIGURES and name not in TABLES:
+        raise SpecError(
+            f"{shorten(name)}: no figure of that name; {suggest(name, [*FIGURES, *TABLES])}"
+        )
+    if band not in BANDS:
+        raise SpecError(f"--band {shorten(band)}: {suggest(band, BANDS)}")
+    target = output or Path(f"{name}.png" if name in FIGURES else f"{name}.md")
+    known = PICTURES if name in FIGURES else PICTURES + TEXTS
+    suffix = target.suffix.lower()
+    if suffix not in known:
+        raise SpecError(
+            f"-o {shorten(target.name)}: the file's name must end in {', '.join(known[:-1])} or "
+            f"{known[-1]}"
+        )
+    form = suffix[1:]
+    if name in FIGURES:
+        data = to_bytes(FIGURES[name](rows, curves, band), form, dpi)
+    else:
+        data = _table_bytes(TABLES[name](rows, curves, band), form, dpi)
+    write_atomically(target, data)
+    return target
+
+
+def _table_bytes(table: Table, form: str, dpi: int) -> bytes:
+    if form == "md":
+        return table.markdown().encode()
+    return table.latex().encode() if form == "tex" else to_bytes(table.figure(), form, dpi)

@@ -1,0 +1,42 @@
+"""A budget of time: minutes as asked for, and when they are over."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from recollect.errors import SpecError
+
+SPENT = -1  # what training is stopped with when the budget is spent; never an exit code
+
+
+@dataclass(frozen=True)
+class Budget:
+    minutes: float
+    deadline: float  # on the clock
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def start(cls, minutes: float | None, workers: int = 1) -> Self | None:
+        """From now on, so that what follows (loading torch, planning) counts; None has no limit."""
+        if minutes is None:
+            return None
+        if workers > 1:
+            raise SpecError(
+                f"--workers {workers} with --budget: one process decides what is trained "
+                "first; leave out one of the two"
+            )
+        if not 0 < minutes < math.inf:
+            raise SpecError(
+                f"--budget {minutes}: must be a number of minutes above 0; for example --budget 10"
+            )
+        return cls(minutes, time.monotonic() + 60 * minutes)
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline - self.clock()
+
+    def stop(self, asked: Callable[[], int]) -> Callable[[], int]:
+        """Asks for a stop when `asked` does, or when the budget is spent."""
+        return lambda: asked() or (SPENT if self.left_s <= 0 else 0)

@@ -1,0 +1,125 @@
+"""Kernels of the shapes that come next, compiled in processes beside the one that trains.
+
+Triton compiles a kernel when a shape first asks for it: seconds, in which a GPU waits. What it has
+compiled it keeps on the disk, where every process finds it. So while one shape trains, a few
+processes precompile those that follow. Nothing depends on them: whatever goes wrong there goes
+wrong, or does not, when the shape is trained. They read shapes from a pipe, one specification a
+line; they end with it, or when nothing came for a while, since an idle one still holds some of the
+GPU's memory.
+"""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from queue import Empty, SimpleQueue
+
+import torch
+
+from recollect.running.planning.cost import has_foreign_code
+from recollect.running.planning.precompile import precompile
+from recollect.running.planning.threads import threads_for
+from recollect.spec.run import RunSpec
+from recollect.tasks.build import build_task
+
+# With several threads each; a machine with a GPU has cores for more, but other workers may want
+# them too.
+PROCESSES = 2
+NICE = 10
+IDLE_S = 10.0
+SHAPES = 8  # sent at a time: so many fit into a pipe that is not read yet
+
+
+class CompileAhead:
+    """The processes of one worker."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self._sent: set[str] = set()  # shapes
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
+        """While the shape of `now` trains, compile for the first ones of `later`; each is sent
+        once. Other processes do not know code from outside.
+        """
+        self._sent.add(now.shape_id)
+        shapes = {
+            run.shape_id: run
+            for run in later
+            if run.shape_id not in self._sent and not has_foreign_code(run)
+        }
+        shapes = dict(itertools.islice(shapes.items(), SHAPES))
+        self._sent |= shapes.keys()
+        if not shapes:
+            return
+        if not any(process.poll() is None for process in self._processes):
+            self.close()
+            self._processes = [_start_process(self.device) for _ in range(PROCESSES)]
+        for number, run in enumerate(shapes.values()):
+            with contextlib.suppress(OSError):  # a process that has ended reads nothing
+                pipe = self._processes[number % PROCESSES].stdin
+                assert pipe is not None
+                pipe.write(run.canonical_json() + "\n")
+                pipe.flush()
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            with contextlib.suppress(OSError):  # what was not sent
+                assert process.stdin is not None
+                process.stdin.close()
+        self._processes = []
+
+
+def _start_process(device: torch.device) -> subprocess.Popen[str]:
+    """A session of its own: the keyboard's signal is not for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "recollect.running.planning.compile_ahead", str(device)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        text=True,
+        start_new_session=True,
+    )
+
+
+# ---- in such a process ----
+
+
+def _read_lines() -> Iterator[str]:
+    """What comes through the pipe, until nothing came for a while. Its end ends the process at
+    once, whatever it is doing.
+    """
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    with contextlib.suppress(Empty):
+        while True:
+            yield lines.get(timeout=IDLE_S)
+
+
+def main() -> None:
+    os.nice(NICE)
+    device = torch.device(sys.argv[1])
+    for line in _read_lines():
+        with contextlib.suppress(Exception):
+            run = RunSpec.from_json(line)
+            with threads_for(run, 1):
+                data = build_task(run.task, run.data_seed, run.train.batch, device)
+                precompile(run, data, device)
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What this machine can run, and what is missing for more."""
+
+import importlib.util
+import platform
+import sqlite3
+from dataclasses import dataclass
+
+import torch
+
+import recollect
+from recollect.running.planning.memory import free_memory
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    found: str
+    advice: str = ""
+
+
+def describe_machine() -> list[Finding]:
+    """Everything a run's speed and numbers depend on."""
+    cpu = torch.device("cpu")
+    return [
+        Finding("recollect", recollect.__version__),
+        Finding("python", platform.python_version()),
+        Finding("torch", torch.__version__),
+        Finding(
+            "cpu",
+            f"{torch.get_num_threads()} threads, {free_memory(cpu) / 1e9:.1f} GB of memory free",
+        ),
+        _gpu(),
+        _triton(),
+        Finding("sqlite", sqlite3.sqlite_version),
+    ]
+
+
+def _gpu() -> Finding:
+    if torch.cuda.is_available():
+        device = torch.device("cuda")
+        return Finding(
+            "gpu",
+            f"{torch.cuda.get_device_name(device)}, "
+            f"{free_memory(device) / 1e9:.1f} "
+            "GB of memory free",
+        )
+    if torch.version.cuda is None:
+        return Finding(
+            "gpu",
+            "none that torch can use",
+            "this torch is a CPU build; with an NVIDIA GPU install a CUDA build of torch",
+        )
+    return Finding(
+        "gpu",
+        "none that torch can use",
+        "torch is a CUDA build but finds no GPU; look at nvidia-smi and the driver",
+    )
+
+
+def _triton() -> Finding:
+    if importlib.util.find_spec("triton") is not None:
+        return Finding("triton", "installed")
+    return Finding(
+        "triton",
+        "not installed",
+        "needed for fast kernels on a GPU only; the plain operations run everywhere",
+    )

@@ -1,0 +1,154 @@
+"""How many runs train together.
+
+On a CPU a population is not always faster than a loop (a large one falls out of the caches), so its
+size is measured, within the memory that is counted without computing. On a GPU the larger one is
+the faster one, so memory decides; what is kept there depends on the kernels, so the count is
+replaced by what two small populations allocate on this very device.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from recollect.running.planning import speed
+from recollect.running.planning.cost import FLOAT, cost
+from recollect.spec.run import RunSpec
+from recollect.tasks.base import Task
+from recollect.training.allocator import trim_freed_memory
+from recollect.training.population import Population
+
+MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
+# Of what is free where memory was measured: temporaries and data are in it already.
+MEASURED_SHARE = 0.85
+TRIED = (2, 4)  # members of the two populations whose memory is measured
+# A larger pack must be this much faster per run, else the smaller one wins: it takes less memory
+# and makes finer progress.
+WORTHWHILE = 1.05
+PROBE_SHARE = 0.02  # of the estimated work may go into measuring
+# Of the places must be free before others join: a pack of a few would not be worth its start.
+JOIN_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Need:
+    """The memory of a population of n members, `fixed + n * member` bytes, and the share of what is
+    free that it may take.
+    """
+
+    member: int
+    fixed: int = 0
+    share: float = MEMORY_SHARE
+
+    def fitting(self, free: int) -> int:
+        """How many members fit; at least one is tried."""
+        return max(1, int((self.share * free - self.fixed) / self.member))
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that could be used now."""
+    # What an earlier population left is ours to use, but the system counts it as taken.
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(device)[0]
+    trim_freed_memory()
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def measure_allocation(members: Sequence[RunSpec], task: Task, device: torch.device) -> int:
+    """The most bytes these members have on a GPU at once while they train and are
+    evaluated.
+    """
+    torch.cuda.empty_cache()
+    for split in ("train", *task.test_splits):
+        task.batch(split, 0)  # what the data need is not theirs
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    population = Population(members, task, device)
+    population.train_step(task.batch("train", 0))
+    population.evaluate()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+Measure = Callable[[Sequence[RunSpec], Task, torch.device], int]
+
+
+def estimate_need(
+    runs: Sequence[RunSpec], task: Task, device: torch.device, measure: Measure = measure_allocation
+) -> Need:
+    """What a population of runs of this shape needs: counted on a CPU; on a GPU a line through two
+    measured points.
+    """
+    counted = Need(cost(runs[0]).memory_bytes)
+    small, large = TRIED
+    if device.type == "cpu" or counted.fitting(free_memory(device)) < large:
+        return counted  # nothing fuses, or too large to try out
+    # What a member needs does not depend on its seed or rate: where there are too few runs, some
+    # stand for two. The first population is for what libraries allocate once.
+    _, few, more = (
+        measure([runs[i % len(runs)] for i in range(size)], task, device)
+        for size in (small, small, large)
+    )
+    member = max((more - few) // (large - small), 4 * FLOAT * cost(runs[0]).parameters)
+    return Need(member, max(0, few - small * member), MEASURED_SHARE)
+
+
+def pack_size(
+    runs: Sequence[RunSpec],
+    task: Task,
+    device: torch.device,
+    measure: Measure = measure_allocation,
+    processes: int = 1,
+) -> int:
+    """The number of these same-shaped runs that should train together, where `processes`
+    share the memory.
+    """
+    fits = estimate_need(runs, task, device, measure).fitting(free_memory(device) // processes)
+    if device.type != "cpu":
+        return min(fits, len(runs))
+    best, fastest, spent = min(2, len(runs)), math.inf, 0.0
+    for size in _doubling(min(fits, len(runs))):
+        start = time.perf_counter()
+        per_run = speed.seconds_per_step(runs[:size], task, device) / size
+        spent += time.perf_counter() - start
+        if fastest / per_run < WORTHWHILE:
+            break
+        best, fastest = size, per_run
+        if spent > PROBE_SHARE * per_run * len(runs) * runs[0].train.steps:
+            break
+    return best
+
+
+def even_pack_size(runs: int, largest: int) -> int:
+    """The size of the next of as few packs as needed, all about equally large: a small last one
+    would not fill the device.
+    """
+    return -(-runs // max(1, -(-runs // largest)))
+
+
+def count_joining(waiting: int, taken: int, largest: int, places: int) -> int:
+    """How many of the runs that wait should begin while `taken` train and `largest` may.
+
+    At first as many as make all packs about equally large. Later as many as have ended of the
+    `places` that were once taken, or all that wait if they fit; but not before JOIN_SHARE of the
+    places is free.
+    """
+    room = min(waiting, min(largest, max(even_pack_size(waiting + taken, largest), places)) - taken)
+    return 0 if taken and room < min(waiting, JOIN_SHARE * largest) else room
+
+
+def _doubling(limit: int) -> Iterator[int]:
+    size = 2
+    while size < limit:
+        yield size
+        size *= 2
+    yield max(1, limit)

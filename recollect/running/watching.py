@@ -1,0 +1,55 @@
+"""What other processes do with the runs of a store, as events, from its rows before and after."""
+
+from collections.abc import Iterable, Sequence
+
+from recollect.rows import Evaluation, RunRow
+from recollect.running.events import RunEnded, RunProgress
+from recollect.spec.run import RunSpec
+
+
+class RowWatcher:
+    """Compares the rows of a store with those of the last time."""
+
+    def __init__(self, rows: Iterable[RunRow]):
+        self._runs = {row.run_id: RunSpec.parse(row.spec) for row in rows if not row.is_finished}
+        self._last: dict[str, RunProgress] = {
+            run_id: RunProgress(run, run.train.steps) for run_id, run in self._runs.items()
+        }
+
+    def changes(self, rows: Sequence[RunRow]) -> list[RunProgress | RunEnded]:
+        """Where runs stand that have moved, then those that have ended."""
+        progress: list[RunProgress] = []
+        ended: list[RunEnded] = []
+        for row in rows:
+            run = self._runs.get(row.run_id)
+            if run is None:
+                continue
+            now = _progress(run, row)
+            if now != self._last[row.run_id]:
+                self._last[row.run_id] = now
+                progress.append(now)
+            if row.is_finished:
+                del self._runs[row.run_id], self._last[row.run_id]
+                ended.append(_end_of(run, row))
+        return [*progress, *ended]
+
+
+def _progress(run: RunSpec, row: RunRow) -> RunProgress:
+    if not row.is_finished:
+        return RunProgress(run, run.train.steps - (row.steps or 0), row.score)
+    timed = row.wall_s and row.steps
+    return RunProgress(
+        run, 0, row.score, (row.steps or 0) if timed else 0, (row.wall_s or 0.0) if timed else 0.0
+    )
+
+
+def _end_of(run: RunSpec, row: RunRow) -> RunEnded:
+    """The end of a run that another process trained, as its worker would report it."""
+    early = f"{row.stopped_early} early" if row.stopped_early else ""
+    detail = row.failure or (f"at step {row.diverged_step}" if row.status == "diverged" else early)
+    last = None
+    if row.accuracy is not None and row.exact is not None and row.status == "done":
+        last = Evaluation(
+            row.steps or 0, row.train_loss or 0.0, row.test_loss or 0.0, row.accuracy, row.exact
+        )
+    return RunEnded(run, row.status, last, row.steps or 0, detail)

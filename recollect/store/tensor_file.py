@@ -1,0 +1,189 @@
+"""Files of tensors with a checksum: safetensors, which can hold no code, with JSON in its metadata.
+
+torch and safetensors alike load most flipped bits without an error, hence the checksum. There are
+two layouts:
+
+    sealed   a magic line, the sha256 of everything after it, the safetensors body;
+             verified before anything is parsed
+    plain    the safetensors body alone, which any tool opens; the sha256 of the tensors stands
+             beside the JSON, and is verified when the tensors are read
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from recollect.errors import SpecError, StoreError
+from recollect.store.durable import make_folder, write_atomically
+
+Header = dict[str, Any]  # what JSON can hold
+Tensors = dict[str, Tensor]
+
+_KEY, _CHECKSUM = "recollect", "sha256"
+_CHECKSUM_LINE = 65  # 64 hex digits and a newline
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+# The order in which safetensors lays tensors out: widest first, so that all are aligned.
+_LAYOUT = ("I64", "F64", "F32", "I32", "BF16", "F16", "I16", "I8", "U8", "BOOL")
+_UNPARSED = (ValueError, TypeError, KeyError, RecursionError, safetensors.SafetensorError)
+
+
+class UnreadableError(StoreError):
+    """Perhaps sound, but it cannot be read here and now: it must not be renamed."""
+
+
+@dataclass(frozen=True)
+class TensorFormat:
+    """One kind of file. `remedy` ends the message about a damaged one."""
+
+    remedy: str
+    sealed_as: str = ""  # the name in the magic line; empty: plain
+    version: int = 1
+
+    def write(self, path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Durably: a reader or a crash at any moment finds the old file or the new one."""
+        if not self.sealed_as:
+            header = {**header, _CHECKSUM: _digest(tensors)}
+        pieces = list(_encode(header, tensors))
+        if self.sealed_as:
+            digest = hashlib.sha256()
+            for piece in pieces:
+                digest.update(piece)
+            pieces = [self._magic, digest.hexdigest().encode() + b"\n", *pieces]
+        make_folder(path.parent)
+        write_atomically(path, pieces)
+
+    def read(self, path: Path) -> tuple[Header, Tensors]:
+        """On the CPU, or a StoreError if a bit of the tensors is not as it was written."""
+        body = self._body(path)
+        header = self._header(path, body)
+        try:
+            tensors = safetensors.torch.load(body)
+            sound = bool(self.sealed_as) or header.pop(_CHECKSUM) == _digest(tensors)
+        except _UNPARSED as error:
+            raise self.damaged(path, f"no tensors inside: {error!r}") from None
+        if not sound:
+            raise self.damaged(path, "its checksum is wrong")
+        return header, tensors
+
+    def read_header(self, path: Path) -> Header:
+        """Without tensors: a sealed file is verified, of a plain one only the header is read."""
+        if self.sealed_as:
+            return self._header(path, self._body(path))
+        try:
+            with safetensors.safe_open(path, "pt") as file:
+                header: Header = json.loads(file.metadata()[_KEY])
+                del header[_CHECKSUM]
+                return header
+        except _UNPARSED as error:
+            raise self.damaged(path, repr(error)) from None
+
+    def damaged(self, path: Path, why: str) -> StoreError:
+        return StoreError(f"{path}: damaged or foreign ({why}){self.remedy}")
+
+    @property
+    def _family(self) -> bytes:
+        return f"recollect {self.sealed_as} ".encode()
+
+    @property
+    def _magic(self) -> bytes:
+        return self._family + f"{self.version}\n".encode()
+
+    def _body(self, path: Path) -> bytes:
+        """The safetensors part; that of a sealed file is verified."""
+        if not self.sealed_as:
+            return path.read_bytes()
+        magic = self._magic
+        try:
+            with path.open("rb") as file:
+                seal, body = file.read(len(magic) + _CHECKSUM_LINE), file.read()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise UnreadableError(
+                f"{path}: cannot be read ({error.strerror}); mend that, then `recollect resume`"
+            ) from None
+        if not seal.startswith(magic):
+            # Without its newline a version was cut off, which is damage.
+            version, newline, _ = seal.removeprefix(self._family).partition(b"\n")
+            if seal.startswith(self._family) and newline and version.isdigit():
+                raise UnreadableError(
+                    f"{path}: written by another version of recollect; upgrade, or resume with "
+                    "that version"
+                )
+            raise self.damaged(path, f"it does not begin like a {self.sealed_as}")
+        if hashlib.sha256(body).hexdigest().encode() + b"\n" != seal[len(magic) :]:
+            size = len(seal) + len(body)
+            raise self.damaged(path, f"the checksum of its {size:,} bytes is wrong")
+        return body
+
+    def _header(self, path: Path, body: bytes) -> Header:
+        try:
+            length = int.from_bytes(body[:8], "little")
+            header = json.loads(json.loads(body[8 : 8 + length])["__metadata__"][_KEY])
+        except _UNPARSED as error:
+            raise self.damaged(path, f"no header inside: {error!r}") from None
+        if not isinstance(header, dict):
+            raise self.damaged(path, "its header is no table")
+        return header
+
+
+def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterator[Any]:
+    """The bytes of `safetensors.torch.save`, piece by piece: that one holds a second copy of every
+    tensor.
+    """
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _DTYPES:
+            raise SpecError(
+                f"tensor {name}: dtype {tensor.dtype} cannot be saved; use one of "
+                f"{', '.join(map(str, _DTYPES))}"
+            )
+    # One entry of metadata: safetensors writes several in any order, and equal tensors should be
+    # equal files.
+    table: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header)}}
+    pieces, end = [], 0
+    dtypes = {name: _DTYPES[tensor.dtype] for name, tensor in tensors.items()}
+    for name in sorted(tensors, key=lambda name: (_LAYOUT.index(dtypes[name]), name)):
+        data = _bytes_of(tensors[name])
+        start, end = end, end + data.nbytes
+        shape = list(tensors[name].shape)
+        table[name] = {"dtype": dtypes[name], "shape": shape, "data_offsets": [start, end]}
+        pieces.append(data)
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    yield from pieces
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """Of names, types, shapes and contents, in the order of the names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    data: memoryview = flat.numpy().data
+    return data

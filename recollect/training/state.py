@@ -1,0 +1,28 @@
+"""What training needs to go on, as data: it is what a checkpoint stores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PopulationState:
+    """Weights, moments, loss sums and first bad steps; the first axis of every tensor is the
+    member.
+    """
+
+    run_ids: tuple[str, ...]
+    step: int
+    steps_since_evaluation: int
+    tensors: dict[str, Tensor]
+
+    def select(self, run_ids: Sequence[str]) -> "PopulationState":
+        """The same state for some of its members."""
+        index = torch.tensor([self.run_ids.index(run_id) for run_id in run_ids])
+        tensors = {
+            name: value.index_select(0, index.to(value.device))
+            for name, value in self.tensors.items()
+        }
+        return PopulationState(tuple(run_ids), self.step, self.steps_since_evaluation, tensors)

@@ -1,0 +1,75 @@
+"""Runs are grouped into cells and named by what differs."""
+
+import pytest
+from rows_made import make_row, make_sweep, only_cell
+
+from recollect.analysis import (
+    count_statuses,
+    counts_text,
+    find_window,
+    seed_spread,
+)
+
+
+def test_runs_that_differ_in_rate_and_seed_alone_are_one_cell():
+    cell = only_cell(make_sweep({1e-2: [0.5, 0.7], 1e-3: [1.0, 0.9]}))
+    assert [rate.lr for rate in cell.rates] == [1e-3, 1e-2]
+    assert cell.rates[0].scores == {1: 1.0, 2: 0.9}
+    assert cell.rates[1].mean == pytest.approx(0.6)
+    assert cell.best is cell.rates[0]
+    assert cell.name == "attention"
+
+
+def test_diverged_counts_at_chance_and_the_unfinished_do_not_count():
+    rows = [
+        make_row(seed=1, score=1.0),
+        make_row(seed=2, score=0.9, status="diverged", diverged_step=7),
+        make_row(seed=3, score=0.8, status="running"),
+        make_row(seed=4, score=None, status="failed", failure="oom: 1 GB"),
+        make_row(seed=5, score=None, status="todo"),
+    ]
+    cell = only_cell(rows)
+    assert cell.rates[0].scores == {1: 1.0, 2: 0.25}
+    assert cell.scored_runs == 2
+    assert len(cell.rows) == 5
+    assert (
+        counts_text(count_statuses(rows))
+        == "5 planned = 1 done + 1 diverged + 1 failed + 1 running + 1 todo"
+    )
+
+
+def test_an_exact_task_is_judged_by_exact():
+    assert only_cell([make_row(score=0.9, exact=0.3, score_name="exact")]).best.mean == 0.3
+
+
+def test_spread_over_seeds():
+    rows = make_sweep({1e-4: [0.0, 0.0, 0.0], 1e-3: [1.0, 1.0, 0.5], 1e-2: [0.0, 0.8, 0.0]})
+    spread = seed_spread(only_cell(rows), tau=0.8)
+    # Seed 1: a fifth of a decade either side. Seed 2: a fifth below, one decade above, then the
+    # grid ends. Seed 3: none.
+    assert (spread.seeds, spread.low, spread.high) == (3, 0.0, pytest.approx(1.2))
+    low, high = spread.interval
+    assert low == 0.0
+    assert high == pytest.approx(1.2)
+
+
+def test_equal_seeds_have_no_spread_and_two_seeds_no_interval():
+    scores = {1e-4: [0.0] * 4, 1e-3: [1.0] * 4, 1e-2: [0.0] * 4}
+    spread = seed_spread(only_cell(make_sweep(scores)), tau=0.5)
+    assert spread.interval == (pytest.approx(1.0), pytest.approx(1.0))
+    assert seed_spread(only_cell(make_sweep({1e-3: [1.0, 1.0]}))).interval is None
+    assert seed_spread(only_cell([make_row(score=None, status="todo")])) is None
+
+
+def test_bootstrap_interval_agrees_with_all_resamples_of_three_seeds():
+    rows = make_sweep({1e-4: [0.1, 0.6, 0.3], 1e-3: [1.0, 0.9, 1.0], 1e-2: [0.7, 0.2, 0.1]})
+    cell = only_cell(rows)
+    widths = []
+    for chosen in [(a, b, c) for a in (1, 2, 3) for b in (1, 2, 3) for c in (1, 2, 3)]:
+        means = [sum(rate.scores[seed] for seed in chosen) / 3 for rate in cell.rates]
+        widths.append(find_window([rate.lr for rate in cell.rates], means, 0.5).decades)
+    # 1/27 > 2.5 %: with three seeds the interval reaches the extremes, which a thousand draws find.
+    assert seed_spread(cell, 0.5).interval == (
+        pytest.approx(min(widths)),
+        pytest.approx(max(widths)),
+    )

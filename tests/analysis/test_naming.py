@@ -1,0 +1,123 @@
+"""Cells are named by what differs; a sweep is described in plain words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows_made import make_row
+
+from recollect.analysis import (
+    describe,
+    group_cells,
+)
+from recollect.analysis.naming import name_cells
+from recollect.analysis.wording import value_text
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([make_row("attention"), make_row("mamba")], ["attention", "mamba"]),
+        (
+            [make_row("mamba", model={"width": w}) for w in (64, 128)],
+            ["mamba, width 64", "mamba, width 128"],
+        ),
+        (
+            [make_row(m, model={"width": w}) for m in ("attention", "mine") for w in (64, 128)],
+            ["attention, width 64", "attention, width 128", "mine, width 64", "mine, width 128"],
+        ),
+        # An option that only one mixer has follows from the mixer and goes unsaid.
+        (
+            [make_row("attention"), make_row(model={"mixer": {"name": "mamba", "state": 16}})],
+            ["attention", "mamba"],
+        ),
+        (
+            [make_row(model={"mixer": {"name": "m", "gate": g}}) for g in (True, False)],
+            ["m, gate on", "m, gate off"],
+        ),
+        # Depth follows from width here, so one of them is enough.
+        (
+            [make_row(model={"width": w, "depth": w}) for w in (2, 4)],
+            ["attention, width 2", "attention, width 4"],
+        ),
+        (
+            [make_row(model={"mixer": {"name": "m", "width": w}, "width": 8}) for w in (1, 2)],
+            ["m, width 1", "m, width 2"],
+        ),
+        ([make_row(model={"mixer": {}})], ["model"]),
+    ],
+)
+def test_cells_are_named_by_what_differs(rows, names):
+    assert [cell.name for cell in group_cells(rows)] == names
+
+
+def test_values_that_look_alike_are_written_out():
+    rows = [make_row(model={"dropout": dropout}) for dropout in (0.01234, 0.012341)]
+    assert [cell.name for cell in group_cells(rows)] == [
+        "attention, dropout 0.01234",
+        "attention, dropout 0.012341",
+    ]
+
+
+def test_keys_that_end_alike_are_told_apart():
+    rows = [
+        make_row(model={"mixer": {"name": "m", "width": a}, "width": b})
+        for a in (1, 2)
+        for b in (8, 9)
+    ]
+    assert group_cells(rows)[0].name == "m, model width 8, model mixer width 1"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 3)),
+        min_size=1,
+        unique=True,
+    )
+)
+def test_names_of_cells_are_unique(triples):
+    rows = [
+        make_row(mixer, model={"width": width, "depth": depth}) for mixer, width, depth in triples
+    ]
+    names = [cell.name for cell in group_cells(rows)]
+    assert len(set(names)) == len(names) == len(triples)
+
+
+def test_a_sweep_is_described_in_plain_words():
+    mamba = {"mixer": {"name": "mamba", "state": 16}, "norm": "rms"}
+    rows = [
+        make_row(lr=lr, seed=seed, model={"norm": "layer"})
+        for lr in (1e-3, 1e-2)
+        for seed in (1, 2)
+    ]
+    rows.append(make_row(seed=1, model=mamba))
+    facts = {fact.topic: fact.text for fact in describe([row.spec for row in rows])}
+    assert facts == {
+        "task": "mqar, length 64, pairs 4",
+        "model": "width 64, depth 2",
+        "recipe": "steps 1000, weight decay 0.1, data seed 0",
+        "mixers": "attention, mamba",
+        "attention": "norm layer",
+        "mamba": "state 16; norm rms",
+        "varied": "learning rate 1e-3, 1e-2; seed 1, 2",
+    }
+    assert describe([]) == []
+
+
+def test_a_long_list_of_values_is_described_by_its_ends():
+    facts = describe([make_row(lr=10**-step).spec for step in (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)])
+    assert [fact.text for fact in facts if fact.topic == "varied"] == [
+        "learning rate: 7 values from 1e-4 to 0.1"
+    ]
+
+
+def test_an_option_is_mentioned_only_for_the_mixer_it_tells_apart():
+    cells = [
+        {"model.mixer.name": name, "model.mixer.kernel": kernel}
+        for name, kernel in (("mamba", 4), ("mamba", 0), ("h3", 4))
+    ]
+    assert name_cells(cells) == [("mamba", "kernel 4"), ("mamba", "kernel 0"), ("h3", "")]
+
+
+def test_a_stack_of_mixers_reads_as_their_names():
+    layers = [{"name": "base_conv", "kernel": 3}, {"name": "gru"}]
+    assert value_text(layers) == "base_conv (kernel 3)/gru"

@@ -1,0 +1,99 @@
+"""What a cell showed, in words."""
+
+import pytest
+from rows_made import make_curve, make_row, make_sweep
+
+from recollect.analysis import (
+    cautions,
+    group_cells,
+    rate_text,
+    score_text,
+    sentence,
+    summarise,
+)
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(3e-3, "3e-3"), (4.6416e-4, "4.64e-4"), (1.0, "1e0"), (9.999e-4, "1e-3")]
+)
+def test_rates_are_written_short(rate, text):
+    assert rate_text(rate) == text
+
+
+def test_only_a_perfect_score_reads_one():
+    assert [score_text(score) for score in (1.0, 0.9999, 0.25, 0.0)] == [
+        "1.000",
+        "0.999",
+        "0.250",
+        "0.000",
+    ]
+
+
+def summary_of(rows):
+    return summarise(group_cells(rows), {})[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "text", "doubts"),
+    [
+        (
+            make_sweep({1e-4: [0.4], 1e-3: [1.0], 1e-2: [0.4]}),
+            "attention solves it (best 1.000 at 1e-3) over 0.3 decades (6.81e-4 to 1.47e-3).",
+            [],
+        ),
+        (
+            make_sweep({1e-4: [1.0, 1.0], 1e-3: [1.0, 1.0]}),
+            "attention solves it (best 1.000 at 1e-4) over at least 1.0 decades (1e-4 to 1e-3).",
+            ["The window reaches the edge of the grid: try smaller and larger rates."],
+        ),
+        (
+            make_sweep({1e-4: [0.3, 0.3], 1e-3: [0.95, 0.4]}),
+            "attention does not solve it: best 0.675 at 1e-3, below 0.9 (chance 0.250).",
+            [
+                "The best rate is at the edge of the grid: try larger rates.",
+                "Only 1 of 2 seeds solve it at the best rate.",
+            ],
+        ),
+        (
+            [make_row(status="diverged")],
+            "attention diverged in every run (1 run), whatever the rate.",
+            [],
+        ),
+        (
+            [make_row(score=None, status="todo"), make_row(seed=1, score=None, status="failed")],
+            "attention has no result yet (1 todo, 1 failed).",
+            [],
+        ),
+        (
+            [make_row()],
+            "attention solves it (best 1.000 at 1e-3); with a single rate tried, "
+            "nothing is known about the window.",
+            [],
+        ),
+        (
+            [
+                *make_sweep({1e-4: [0.4], 1e-3: [0.6]}),
+                make_row(lr=1e-2, seed=1, score=None, status="todo"),
+            ],
+            "attention has not solved it yet: best 0.600 at 1e-3, below 0.9 (chance 0.250).",
+            [
+                "The best rate is at the last rate with a result; larger ones have none yet.",
+                "1 of 3 runs without a result.",
+            ],
+        ),
+    ],
+)
+def test_sentences_say_what_was_found_and_what_to_doubt(rows, text, doubts):
+    assert sentence(summary_of(rows)) == text
+    assert cautions(summary_of(rows)) == doubts
+
+
+def test_a_summary_holds_the_measures():
+    rows = make_sweep({1e-4: [0.5, 0.5], 1e-3: [1.0, 1.0], 1e-2: [0.5, 0.5]})
+    summary = summarise(
+        group_cells(rows), {row.run_id: make_curve([0.2, 1.0]) for row in rows}, tau=0.75
+    )[0]
+    assert summary.window.decades == pytest.approx(1.0)
+    assert summary.luck == 1.0
+    assert (summary.solved_seeds, summary.steps_to_solve) == (2, 200)
+    assert (summary.best.lr, summary.spread.high) == (1e-3, pytest.approx(1.0))

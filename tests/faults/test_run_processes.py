@@ -1,0 +1,86 @@
+"""Several processes on one folder, `recollect run --workers 2`: whichever of them dies, no
+number is lost or changed.
+"""
+
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from run_workers import RUNS_OF_T, T, outcome
+from test_run_signals import is_training, resume, running, statuses, wait_until
+
+from recollect.store.database import FILE
+from recollect.store.ownership import is_dead
+
+Reference = Callable[..., dict[str, str]]
+
+
+def owners(folder: Path) -> set[str]:
+    """Those who hold a run now."""
+    with closing(sqlite3.connect(folder / "out" / FILE)) as connection:
+        return {
+            owner
+            for (owner,) in connection.execute(
+                "SELECT DISTINCT owner FROM runs WHERE status = 'running'"
+            )
+        }
+
+
+def pid(owner: str) -> int:
+    return int(owner.rsplit("|", 2)[1])
+
+
+def test_a_killed_process_is_replaced_and_the_sweep_ends(
+    tmp_path: Path, reference: Reference
+) -> None:
+    folder = tmp_path / "child"
+    with running(folder, 0.1, "--workers", "2") as process:
+        wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
+        assert process.pid not in map(pid, owners(folder)), "the parent trains nothing"
+        victim = min(owners(folder), key=pid)
+        os.kill(pid(victim), signal.SIGKILL)
+        wait_until(lambda: len(owners(folder) - {victim}) == 2, "never replaced")
+        (folder / "hurry").touch()
+        said, complaint = process.communicate(timeout=120)
+    assert (process.returncode, complaint) == (0, "")
+    assert said.count("] done") == RUNS_OF_T
+    assert outcome(folder / "out") == reference(T)
+
+
+def test_when_the_parent_is_killed_its_processes_save_and_end(
+    tmp_path: Path, reference: Reference
+) -> None:
+    folder = tmp_path / "parent"
+    with running(folder, 0.1, "--workers", "2") as process:
+        wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
+        trainers = owners(folder)
+        time.sleep(0.3)
+        process.kill()
+        process.wait()
+        wait_until(lambda: all(is_dead(owner) for owner in trainers), "its processes go on")
+    assert statuses(folder) == {"todo"}, "the runs were given back"
+    resume(folder)
+    assert outcome(folder / "out") == reference(T)
+
+
+def test_a_signal_to_the_parent_stops_all_after_a_checkpoint(
+    tmp_path: Path, reference: Reference
+) -> None:
+    folder = tmp_path / "signal"
+    with running(folder, 0.1, "--workers", "2") as process:
+        wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
+        trainers = owners(folder)
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (
+        143,
+        f"recollect: stopped; go on with `recollect resume {folder / 'out'}`\n",
+    )
+    assert all(is_dead(owner) for owner in trainers)
+    assert statuses(folder) == {"todo"}
+    resume(folder)
+    assert outcome(folder / "out") == reference(T)

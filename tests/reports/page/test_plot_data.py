@@ -1,0 +1,233 @@
+"""From cells to what the page draws: where each stands, what is said of each mixer, and the
+numbers, rounded but not bent.
+"""
+
+import math
+
+import pytest
+from rows_made import make_curve, make_row, make_sweep
+
+from recollect.analysis import group_cells, summarise
+from recollect.analysis.bands import BANDS, band
+from recollect.reports.page.axes import Coordinates, find_coordinates, in_order
+from recollect.reports.page.findings import mixer_findings
+from recollect.reports.page.plot_data import MAX_POINTS, MIN_POINTS, plot_data, to_json
+
+
+def places_of(rows):
+    return find_coordinates(group_cells(rows))
+
+
+def data_of(rows, curves=None, tau=0.9):
+    cells = group_cells(rows)
+    return plot_data(
+        summarise(cells, curves or {}, tau), find_coordinates(cells), curves or {}, tau
+    )
+
+
+def findings_of(rows):
+    cells = group_cells(rows)
+    return mixer_findings(summarise(cells, {}), find_coordinates(cells))
+
+
+def with_task(row, **task):
+    row.spec["task"] |= task
+    return row
+
+
+# --- places
+
+
+def test_a_cell_stands_by_task_width_and_depth_and_is_labelled_by_the_rest():
+    rows = [
+        make_row(model={"width": 128}),
+        make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 4}}),
+    ]
+    task = "mqar, length 64, pairs 4"
+    assert places_of(rows) == [
+        Coordinates(task, "128", "2", "attention"),
+        Coordinates(task, "64", "1", "mamba"),
+    ]
+    rows.append(make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 0}}))
+    assert [place.label for place in places_of(rows)] == [
+        "attention",
+        "mamba, conv 4",
+        "mamba, conv 0",
+    ]
+
+
+def test_what_follows_from_the_task_goes_unsaid():
+    rows = [make_row(), with_task(make_row(lr=2e-3), length=128, pairs=8)]
+    rows[1].spec["train"] |= {"batch": 256}
+    assert [place.label for place in places_of(rows)] == ["attention", "attention"]
+    assert [place.task for place in places_of(rows)] == [
+        "mqar, length 64, pairs 4",
+        "mqar, length 128, pairs 8",
+    ]
+
+
+def test_tasks_that_differ_elsewhere_are_told_apart():
+    rows = [
+        with_task(make_row(lr=lr), filler=filler)
+        for lr, filler in ((1e-3, "zero"), (2e-3, "random"))
+    ]
+    assert [place.task for place in places_of(rows)] == [
+        f"mqar, length 64, pairs 4, filler {f}" for f in ("zero", "random")
+    ]
+
+
+def test_values_that_look_alike_rounded_are_written_out():
+    rows = [make_row() for _ in range(2)]
+    for row, decay in zip(rows, (0.1, 0.100000000001), strict=True):
+        row.spec["train"]["weight_decay"] = decay
+    assert [place.label for place in places_of(rows)] == [
+        "attention, weight decay 0.1",
+        "attention, weight decay 0.100000000001",
+    ]
+
+
+def test_numbers_are_in_the_order_of_numbers():
+    assert in_order(["128", "64", "1024", "64"]) == ["64", "128", "1024"]
+    assert in_order(["b", "64", "a"]) == ["b", "64", "a"]
+    assert in_order(["²", "1"]) == ["²", "1"]
+
+
+# --- findings
+
+
+def test_a_mixer_with_several_cells_has_one_sentence():
+    rows = make_sweep({1e-4: [0.3], 1e-3: [1.0], 1e-2: [0.3]}, width=64)
+    rows += make_sweep({1e-4: [0.9], 1e-3: [1.0], 1e-2: [0.3]}, width=128)
+    rows += make_sweep({1e-4: [0.3], 1e-3: [0.5], 1e-2: [0.3]}, width=256)
+    (finding,) = findings_of(rows)
+    assert finding.sentence == (
+        "attention solves 2 of 3 cells; its narrowest window is 0.3 "
+        "decades "
+        "(7.2e-4 to 1.39e-3) at width 64, "
+        "its widest at least 1.1 decades (1e-4 to 1.39e-3) at width 128."
+    )
+    assert finding.cautions == ["1 window reaches the edge of the grid."]
+    assert finding.solved
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (
+            make_sweep({1e-4: [0.3], 1e-3: [1.0], 1e-2: [0.3]}),
+            "attention solves it (best 1.000 at 1e-3) over 0.3 decades",
+        ),
+        (
+            make_sweep({1e-3: [0.4]}, width=64) + make_sweep({1e-3: [0.5]}, width=128),
+            "attention solves none of 2 cells: best 0.500 at width 128, below 0.9 (chance 0.250).",
+        ),
+        (
+            make_sweep({1e-3: [1.0]}, width=64) + make_sweep({1e-3: [1.0]}, width=128),
+            "attention solves all 2 cells; with a single rate tried, "
+            "nothing is "
+            "known about the window.",
+        ),
+        (
+            [make_row(score=None, status="todo", model={"width": width}) for width in (1, 2)],
+            "attention has no result yet in any of 2 cells.",
+        ),
+        (
+            [make_row(model={"width": 1}), make_row(score=None, status="todo", model={"width": 2})],
+            "attention solves all 1 of 2 cells with a result",
+        ),
+    ],
+)
+def test_the_sentence_says_no_more_than_is_known(rows, words):
+    (finding,) = findings_of(rows)
+    assert finding.sentence.startswith(words)
+
+
+# --- data
+
+
+def test_rates_carry_means_bands_and_runs():
+    rows = make_sweep({1e-3: [0.5, 0.75]})
+    rows += [
+        make_row(lr=1e-2, seed=1, status="diverged", score=None),
+        make_row(lr=1e-2, seed=2, status="running", score=0.9),
+    ]
+    (cell,) = data_of(rows)["cells"]
+    first, second = cell["rates"]
+    assert (first["lr"], first["mean"]) == (1e-3, 0.625)
+    assert first["bands"] == [
+        [round(edge, 4) for edge in band([0.5, 0.75], kind)] for kind in BANDS
+    ]
+    assert [run[1:] for run in first["runs"]] == [[1, "done", 0.5], [2, "done", 0.75]]
+    assert [run[1:] for run in second["runs"]] == [[1, "diverged", 0.25], [2, "running", None]]
+    assert second["mean"] == 0.25
+    assert (cell["best"], cell["window"], cell["chance"]) == (0, None, 0.25)
+
+
+def test_a_cell_without_a_result_has_no_best_rate():
+    (cell,) = data_of([make_row(status="todo", score=None)])["cells"]
+    assert cell["best"] is None
+    assert "bands" not in cell["rates"][0]
+
+
+def test_a_score_below_one_is_never_rounded_up_to_it():
+    (cell,) = data_of([make_row(score=0.99999)])["cells"]
+    assert cell["rates"][0]["mean"] == 0.9999
+
+
+def test_windows_sizes_and_levels_are_as_the_analysis_has_them():
+    rows = make_sweep({1e-4: [0.95], 1e-3: [1.0], 1e-2: [0.5]})
+    data = data_of([*rows, make_row("mamba", parameters=7, state_size=3)])
+    low, high, open_low, open_high = data["cells"][0]["window"]
+    assert (low, open_low, open_high) == (1e-4, True, False)
+    assert high == pytest.approx(10**-2.8)
+    assert (data["cells"][1]["parameters"], data["cells"][1]["state"]) == (7, 3)
+    assert data["cells"][0]["levels"]["ln K"] == pytest.approx(math.log(4), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "task", [{"name": "unknown"}, {"name": "mqar", "pairs": -1}, {"name": ["mqar"]}, {}]
+)
+def test_a_task_that_is_not_known_here_has_no_levels(task):
+    row = make_row()
+    row.spec["task"] = task
+    (cell,) = data_of([row])["cells"]
+    assert cell["levels"] == {}
+
+
+def test_curves_are_thinned_and_what_is_not_finite_is_a_gap():
+    rows = make_sweep({1e-3: [1.0, 1.0]})
+    curves = {
+        rows[0].run_id: make_curve([0.5] * 200),
+        rows[1].run_id: make_curve([0.5] * 200, loss=math.nan),
+    }
+    data = data_of(rows, curves)
+    (first, second) = (run[4] for run in data["cells"][0]["rates"][0]["runs"])
+    assert first[0] == second[0] == 0, "runs evaluated at the same steps share them"
+    assert (len(data["steps"][0]), data["steps"][0][0], data["steps"][0][-1]) == (
+        MAX_POINTS,
+        100,
+        20_000,
+    )
+    assert first[1:] == [[2.0] * MAX_POINTS, [0.5] * MAX_POINTS]
+    assert second[1] == [None] * MAX_POINTS
+
+
+def test_many_curves_share_what_room_there_is(monkeypatch):
+    monkeypatch.setattr("recollect.reports.page.plot_data.MAX_ALL_POINTS", 40)
+    rows = [make_row(lr=10**-power) for power in (1, 2)]
+    curves = {row.run_id: make_curve([0.5] * 100) for row in rows}
+    assert [len(steps) for steps in data_of(rows, curves)["steps"]] == [20]
+    monkeypatch.setattr("recollect.reports.page.plot_data.MAX_ALL_POINTS", 1)
+    assert [len(steps) for steps in data_of(rows, curves)["steps"]] == [MIN_POINTS]
+
+
+def test_labels_look_alike_nowhere():
+    labels = data_of([make_row(f"mixer{index}") for index in range(20)])["labels"]
+    assert len({(label["colour"], label["symbol"], label["dash"]) for label in labels}) == 20
+
+
+def test_json_can_stand_in_a_script_element():
+    text = to_json({"</script>": "\u2028\u2029<!--&\ud800"})
+    assert text == '{"\\u003c/script\\u003e":"\\u2028\\u2029\\u003c!--\\u0026\\ud800"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_json(math.nan)

@@ -1,0 +1,243 @@
+"""How a claim is decided: by which rows, and what is told beside the verdict."""
+
+import pytest
+from claims_made import (
+    BY_NAME,
+    CONTRARY,
+    changed,
+    made_rows,
+    mixer,
+    never,
+    study_score,
+    verdict_of,
+    wide,
+)
+from rows_made import make_row, make_sweep
+
+from recollect.reports.paper.claims import check
+from recollect.reports.paper.claims.judge import judge
+from recollect.reports.paper.claims.verdicts import to_lines
+from recollect.reports.paper.study import recipe
+from recollect.spec.run import RunSpec
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "told"),
+    [
+        ("task", {"vocabulary": 64}, "vocabulary 64"),
+        ("task", {"train_rows": 50_000}, "50,000 training rows"),
+        ("task", {"data": "fresh"}, "fresh training rows"),
+        ("train", {"steps": 390}, "2 epochs"),
+        ("train", {"batch": 64}, "batch 64"),
+        ("train", {"weight_decay": 0.0}, "weight decay 0"),
+        ("train", {"warmup": 0.3}, "warmup 0.3"),
+    ],
+)
+def test_what_makes_a_smaller_scale(table, change, told):
+    rows = [
+        row for row in made_rows(BY_NAME["C7"], study_score) if row.spec["task"]["length"] == 128
+    ]
+    for row in rows:
+        row.spec[table] |= change
+    verdict = verdict_of(BY_NAME["C7"], rows)
+    assert verdict.verdict == "not enough data"
+    assert verdict.numbers == "missing: any run at the study's scale"
+    assert told in verdict.reduced
+
+
+def test_rows_of_another_task_are_not_asked():
+    rows = made_rows(BY_NAME["C21"], study_score)
+    for row in rows:
+        row.spec["task"] = {"name": "recall", "length": 512, "pairs": 64}
+    verdict = verdict_of(BY_NAME["C21"], rows)
+    assert (verdict.verdict, verdict.reduced) == ("not enough data", "")
+
+
+def test_a_counterexample_settles_a_claim_about_all_cells():
+    rows = [
+        row for row in made_rows(BY_NAME["C1"], CONTRARY["C1"]) if row.spec["task"]["length"] == 512
+    ]
+    assert verdict_of(BY_NAME["C1"], rows).verdict == "not reproduced"
+    rows = [
+        row for row in made_rows(BY_NAME["C1"], study_score) if row.spec["task"]["length"] == 512
+    ]
+    verdict = verdict_of(BY_NAME["C1"], rows)
+    assert verdict.verdict == "not enough data"
+    assert "2-layer attention at (64,4), width 64" in verdict.numbers
+    assert "and 15 more" in verdict.numbers
+
+
+def test_a_witness_settles_a_claim_about_some_cell():
+    rows = [
+        row for row in made_rows(BY_NAME["C6"], study_score) if row.spec["model"]["width"] == 64
+    ]
+    assert verdict_of(BY_NAME["C6"], rows).verdict == "reproduced"
+    rows = [
+        row for row in made_rows(BY_NAME["C6"], CONTRARY["C6"]) if row.spec["model"]["width"] == 64
+    ]
+    verdict = verdict_of(BY_NAME["C6"], rows)
+    assert verdict.verdict == "not enough data"
+    assert "2-layer mamba at (512,64), width 128" in verdict.numbers
+
+
+def test_a_low_score_after_a_sparse_search_is_no_failure():
+    rows = [
+        row
+        for row in made_rows(BY_NAME["C6"], CONTRARY["C6"])
+        if 1e-3 <= row.spec["train"]["lr"] <= 1e-2
+    ]
+    verdict = verdict_of(BY_NAME["C6"], rows)
+    assert verdict.verdict == "not enough data"
+    assert "at least 8 rates (5 so far)" in verdict.numbers
+
+
+def test_a_window_that_leaves_the_grid_is_a_lower_bound():
+    claim = BY_NAME["C2"]
+    rows = made_rows(claim, study_score)
+    assert verdict_of(claim, rows).verdict == "reproduced"
+    cut = [
+        row for row in rows if row.spec["train"]["lr"] <= 1e-3
+    ]  # one decade and a half, and who knows how much more
+    verdict = verdict_of(claim, cut)
+    assert verdict.verdict == "not enough data"
+    assert "larger rates" in verdict.numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "unsolved"), [("C24", "mamba2"), ("C15", "mamba"), ("C3", "hyena")]
+)
+def test_a_window_that_is_not_there_says_nothing(name, unsolved):
+    """A size and width that a model never solves neither supports nor contradicts a claim about
+    windows.
+    """
+    hard = changed(lambda run: mixer(run) == unsolved and run.task.length == 256, never(0.5))
+    assert verdict_of(BY_NAME[name], made_rows(BY_NAME[name], hard)).verdict == "reproduced"
+    never_solved = changed(lambda run: mixer(run) == unsolved, never(0.5))
+    assert (
+        verdict_of(BY_NAME[name], made_rows(BY_NAME[name], never_solved)).verdict
+        == "not enough data"
+    )
+
+
+def test_what_is_known_so_far_is_told():
+    rows = [
+        row for row in made_rows(BY_NAME["C5"], study_score) if row.spec["task"]["length"] == 64
+    ]
+    verdict = verdict_of(BY_NAME["C5"], rows)
+    assert verdict.verdict == "not enough data"
+    assert "mean gain +0.7" in verdict.numbers
+    assert "over 16 cells" in verdict.numbers
+    assert "missing: 2-layer hyena at (128,8), width 64" in verdict.numbers
+
+
+def test_zoologys_initialisation_is_told_beside_the_official_one():
+    claim = BY_NAME["C3"]
+
+    def score(run: RunSpec) -> float:
+        return (
+            wide(run)
+            if getattr(run.model.mixer, "init", "") == "zoology" and mixer(run) == "mamba"
+            else study_score(run)
+        )
+
+    rows = made_rows(claim, score)
+    verdict = verdict_of(claim, rows)
+    assert verdict.verdict == "reproduced"
+    assert "With 2-layer mamba: init zoology: does not hold." in verdict.remark
+    only = [row for row in rows if row.spec["model"]["mixer"].get("init") != "official"]
+    assert verdict_of(claim, only).verdict == "not reproduced"
+    assert "Decided with 2-layer mamba: init zoology" in verdict_of(claim, only).remark
+
+
+def test_another_model_is_not_the_studys():
+    claim = BY_NAME["C6"]
+    rows = made_rows(claim, study_score)
+    for row in rows:
+        row.spec["model"]["mixer"]["state"] = 256
+    verdict = verdict_of(claim, rows)
+    assert verdict.verdict == "not enough data"
+    assert verdict.reduced.startswith("holds (")
+
+
+def test_recipes_are_not_mixed():
+    claim = BY_NAME["C7"]
+    rows = made_rows(claim, study_score)
+    for row in rows:
+        if row.spec["model"]["mixer"]["name"] == "hyena":
+            row.spec["task"]["vocabulary_split"] = "halves"
+    assert verdict_of(claim, rows).verdict == "not enough data"
+
+
+def test_how_often_a_run_was_looked_at_makes_no_other_cell():
+    claim = BY_NAME["C7"]
+    rows = made_rows(claim, study_score)
+    for row in rows:
+        if row.spec["model"]["mixer"]["name"] == "hyena":
+            row.spec["train"] |= {"evaluations": 7, "stop_solved": 0.5}
+    assert verdict_of(claim, rows).verdict == "reproduced"
+
+
+def test_a_contradiction_is_told_with_the_measurement():
+    for name, words in (
+        ("C19", "caption of Fig. 6"),
+        ("C20", "contradicts itself"),
+        ("C10", "random guessing"),
+        ("C16", "160 M"),
+    ):
+        verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], study_score))
+        assert words in verdict.remark
+        assert words in to_lines([verdict])
+    ablation = verdict_of(BY_NAME["C20"], made_rows(BY_NAME["C20"], study_score))
+    assert "attention + conv on V (same) (512,64) width 256: 0.99" in ablation.numbers
+    assert "attention + conv on V (causal) (512,64) width 256: 0.01" in ablation.numbers
+    assert "mamba without conv (512,64) width 256: 0.01" in ablation.numbers
+
+
+def test_a_convolution_on_values_counts_with_either_padding():
+    claim = BY_NAME["C20"]
+    causal = changed(
+        lambda run: getattr(run.model.mixer, "conv", "") == "v", lambda run: study_score(run)
+    )
+    rows = [
+        row
+        for row in made_rows(claim, causal)
+        if row.spec["model"]["mixer"].get("conv_padding") != "same"
+    ]
+    assert verdict_of(claim, rows).verdict == "not enough data"
+    neither = changed(lambda run: getattr(run.model.mixer, "conv", "") == "v", never(0.3))
+    assert verdict_of(claim, made_rows(claim, neither)).verdict == "not reproduced"
+
+
+def test_copying_tells_the_parameters_that_were_counted():
+    assert (
+        "150 M parameters"
+        in verdict_of(BY_NAME["C16"], made_rows(BY_NAME["C16"], study_score)).numbers
+    )
+
+
+def test_bumps_need_curves():
+    claim = BY_NAME["C18"]
+    (verdict,) = judge([claim], made_rows(claim, study_score), {})
+    assert verdict.verdict == "not enough data"
+    assert "its curves" in verdict.numbers
+
+
+def test_small_models_of_different_width_are_compared_as_they_are():
+    """The demo matches inner widths, not widths."""
+    grid = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1]
+    rows = make_sweep(
+        {lr: [1.0 if 3e-4 <= lr <= 3e-2 else 0.3] * 2 for lr in grid}, "attention", width=64
+    )
+    rows += make_sweep({lr: [1.0 if lr == 3e-3 else 0.3] * 2 for lr in grid}, "mamba", width=32)
+    verdict = verdict_of(BY_NAME["C3"], rows)
+    assert verdict.verdict == "not enough data"
+    assert verdict.reduced.startswith("holds (")
+
+
+def test_rows_of_no_task_of_the_study_are_left_aside():
+    odd = make_row()
+    odd.spec["task"] = {"name": "chess"}
+    broken = make_row(seed=43)
+    broken.spec["task"] |= {"length": 7}
+    assert recipe({"task.name": "chess"}) is None
+    assert {verdict.verdict for verdict in check([odd, broken], {})} == {"not enough data"}

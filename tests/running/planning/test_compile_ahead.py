@@ -1,0 +1,115 @@
+"""Processes that compile for later shapes: what they are sent, and that nothing depends on them."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from recollect.running.planning import compile_ahead
+from recollect.running.planning.compile_ahead import SHAPES, CompileAhead
+from recollect.spec.run import RunSpec
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What each process would be sent, for a device that compiles."""
+    lines: list[list[str]] = []
+
+    class Pipe(list):
+        write = list.append
+
+        def flush(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    class Process:
+        def __init__(self) -> None:
+            self.stdin = Pipe()
+            lines.append(self.stdin)
+
+        def poll(self) -> None: ...
+
+        def kill(self) -> None: ...
+
+        def wait(self) -> None: ...
+
+    monkeypatch.setattr(compile_ahead, "_start_process", lambda device: Process())
+    return lines
+
+
+def test_the_shapes_that_follow_are_sent_once_and_in_turn(sent, make_run):
+    runs = [
+        make_run({"model.width": width, "seed": seed})
+        for width in (8, 16, 32, 48)
+        for seed in (0, 1)
+    ]
+    beside = CompileAhead(torch.device("cuda"))
+    beside.prepare(runs[0], runs)
+    widths = [[RunSpec.from_json(line).model.width for line in lines] for lines in sent]
+    assert widths == [[16, 48], [32]]
+    beside.prepare(runs[2], runs)
+    assert sum(map(len, sent)) == 3
+    beside.close()
+
+
+def test_no_more_are_sent_than_a_pipe_holds(sent, make_run):
+    runs = [make_run({"model.width": 8 * width}) for width in range(1, SHAPES + 4)]
+    beside = CompileAhead(torch.device("cuda"))
+    beside.prepare(runs[0], runs)
+    assert sum(map(len, sent)) == SHAPES
+    assert sum(len(line) for lines in sent for line in lines) < 2**16
+    beside.prepare(runs[1], runs)
+    assert sum(map(len, sent)) == len(runs) - 1
+
+
+def test_a_process_survives_what_it_cannot_do_and_ends_with_its_pipe(make_run):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recollect.running.planning.compile_ahead", "cpu"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdin.write("no specification\n" + make_run().canonical_json() + "\n")
+    process.stdin.flush()
+    time.sleep(0.5)
+    assert process.poll() is None
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert said == ""
+
+
+def test_an_idle_process_ends(monkeypatch):
+    monkeypatch.setattr(compile_ahead, "IDLE_S", 0.05)
+    monkeypatch.setattr(sys, "stdin", iter(["one\n"]))
+    monkeypatch.setattr("os._exit", lambda code: None)
+    assert list(compile_ahead._read_lines()) == ["one\n"]
+
+
+def test_processes_that_ended_are_replaced(make_run, monkeypatch):
+    monkeypatch.setattr(
+        compile_ahead,
+        "_start_process",
+        lambda device: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True),
+    )
+    beside = CompileAhead(torch.device("cuda"))
+    beside.prepare(make_run(), [make_run({"model.width": 24})])
+    first = list(beside._processes)
+    beside.prepare(make_run(), [make_run({"model.width": 48})])
+    assert beside._processes == first
+    for process in first:
+        process.kill()
+        process.wait()
+    beside.prepare(make_run(), [make_run({"model.width": 40})])
+    assert not set(beside._processes) & set(first)
+    beside.close()
+
+
+def test_processes_end_when_they_are_closed(make_run):
+    beside = CompileAhead(torch.device("cuda"))
+    beside.prepare(make_run(), [make_run({"model.width": 24})])
+    processes = list(beside._processes)
+    assert len(processes) == compile_ahead.PROCESSES
+    beside.close()
+    assert all(process.poll() is not None for process in processes)

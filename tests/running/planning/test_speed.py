@@ -1,0 +1,84 @@
+"""The model of speed: each shape at its own, by what is known of it or of those like it."""
+
+import pytest
+import torch
+
+from recollect.running.planning.cost import cost
+from recollect.running.planning.speed import SpeedModel, guessed_s, seconds_per_step
+from recollect.tasks.build import build_task
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def runs(make_run):
+    """Two shapes of a mixer, and one of another."""
+    return (
+        make_run(),
+        make_run({"model.width": 32}),
+        make_run({"model.mixer.name": "mamba"}),
+    )
+
+
+def ratio(one, other) -> float:
+    return cost(one).operations / cost(other).operations
+
+
+def test_nothing_is_said_before_anything_is_known(runs):
+    model = SpeedModel()
+    assert model.seconds(runs[0]) is None
+    assert model.nearest(runs[0]) is None
+
+
+def test_a_guess_is_by_operations(runs):
+    model = SpeedModel(guessed_s(CPU))
+    assert model.seconds(runs[0]) == pytest.approx(cost(runs[0]).operations * guessed_s(CPU))
+
+
+def test_what_was_trained_counts_by_its_steps(runs):
+    model = SpeedModel(guessed_s(CPU))
+    model.learn(runs[0], 10, 1.0)
+    model.learn(runs[0], 30, 5.0)
+    assert model.seconds(runs[0]) == pytest.approx(6.0 / 40)
+
+
+def test_the_latest_of_measured_and_learnt_counts(runs):
+    model = SpeedModel()
+    model.measure(runs[0], 0.5)
+    assert model.seconds(runs[0]) == 0.5
+    model.learn(runs[0], 10, 1.0)
+    assert model.seconds(runs[0]) == pytest.approx(0.1)
+    model.measure(runs[0], 0.25)
+    assert model.seconds(runs[0]) == 0.25
+
+
+def test_an_unknown_shape_is_scaled_from_its_own_mixer(runs):
+    small, wide, other = runs
+    model = SpeedModel(guessed_s(CPU))
+    model.measure(other, 100.0)
+    model.measure(small, 0.5)
+    assert model.nearest(wide) is small
+    assert model.seconds(wide) == pytest.approx(0.5 * ratio(wide, small))
+
+
+def test_an_unknown_mixer_is_scaled_from_all_others(runs):
+    small, wide, other = runs
+    model = SpeedModel()
+    model.learn(small, 10, 1.0)
+    model.learn(wide, 20, 6.0)
+    made = 10 * cost(small).operations + 20 * cost(wide).operations
+    assert model.seconds(other) == pytest.approx(7.0 * cost(other).operations / made)
+
+
+def test_where_operations_are_unknown_run_steps_count_alike(runs):
+    small, wide, other = runs
+    model = SpeedModel(count=lambda run: None)
+    model.learn(small, 10, 1.0)
+    model.learn(other, 30, 7.0)
+    assert model.seconds(wide) == pytest.approx(8.0 / 40)
+
+
+def test_a_step_is_timed_also_for_the_shortest_run(make_run):
+    run = make_run({"train.steps": 1, "train.evaluations": 1})
+    task = build_task(run.task, 0, run.train.batch, CPU)
+    assert 0 < seconds_per_step([run], task, CPU) < 10
