@@ -57,8 +57,16 @@ def run(
     folder = Path(out)
     with Interrupts() if signals else contextlib.nullcontext() as interrupts:
         engine.train(
-            folder, sweep, device=device, keep=keep, snapshots=snapshots, budget=limit,
-            workers=workers, plugins=files, retry_failed=retry_failed, listen=listen,
+            folder,
+            sweep,
+            device=device,
+            keep=keep,
+            snapshots=snapshots,
+            budget=limit,
+            workers=workers,
+            plugins=files,
+            retry_failed=retry_failed,
+            listen=listen,
             stop=(lambda: stop() or interrupts.exit_code()) if interrupts else stop,
-        )  # fmt: skip
+        )
     return Results.load(folder)

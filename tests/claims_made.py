@@ -110,9 +110,7 @@ def study_score(run: RunSpec) -> float:
 def made_curves(
     rows: Iterable[RunRow], bumpy: tuple[str, ...] = ("attention", "mamba")
 ) -> dict[str, list[Evaluation]]:
-    """A curve for each row: a loss that stands still and then falls at once, or one that falls
-    evenly; the score as it ends.
-    """
+    """A curve for each row: a loss that is constant and then falls at once, or falls evenly."""
     return {row.run_id: _curve(row, row.spec["model"]["mixer"]["name"] in bumpy) for row in rows}
 
 

@@ -27,9 +27,8 @@ def test_a_table_a_sweep_and_a_file_give_the_same_results(tmp_path: Path):
     path = tmp_path / "tiny.toml"
     path.write_text(
         'task = { name = "mqar", vocabulary = 32, length = 16, train_rows = 64, test_rows = 32 }\n'
-        'model = { mixer = "attention", width = 8, depth = 1 }\ntrain = '
-        "{ batch "
-        "= 32, steps = 4, evaluations = 2 }\n"
+        'model = { mixer = "attention", width = 8, depth = 1 }\n'
+        "train = { batch = 32, steps = 4, evaluations = 2 }\n"
     )
     ways = [TABLE, build_sweep(TABLE), path, str(path)]
     found = []
@@ -100,9 +99,8 @@ def test_auto_is_a_gpu_if_there_is_one(monkeypatch):
     with pytest.raises(SpecError) as caught:
         choose_device("cuda:2")
     assert str(caught.value) == (
-        "device = 'cuda:2': not here; use auto or one of cpu, cuda, "
-        "cuda:0, "
-        "cuda:1 (`recollect doctor` says why)"
+        "device = 'cuda:2': not here; use auto or one of cpu, cuda, cuda:0, cuda:1 "
+        "(`recollect doctor` says why)"
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

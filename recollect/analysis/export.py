@@ -23,9 +23,21 @@ from recollect.analysis.settings import flatten
 from recollect.rows import RunRow
 
 RESULT_COLUMNS = (
-    "status", "score_name", "chance", "score", "accuracy", "exact", "train_loss", "test_loss",
-    "steps", "stopped_early", "diverged_step", "failure", "parameters", "state_size",
-)  # fmt: skip
+    "status",
+    "score_name",
+    "chance",
+    "score",
+    "accuracy",
+    "exact",
+    "train_loss",
+    "test_loss",
+    "steps",
+    "stopped_early",
+    "diverged_step",
+    "failure",
+    "parameters",
+    "state_size",
+)
 TIMING_COLUMNS = ("attempt", "wall_s", "device", "threads", "versions")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 

@@ -14,7 +14,7 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.naming import join_name, name_cells
 from recollect.analysis.settings import WIDTH, canonical, cell_settings, get_setting
 
-# What may stand in place of a flat key: counted on the model, not written in its specification.
+# What may replace a flat key: counted on the model, not written in its specification.
 MEASURED = ("parameters", "state_size")
 # Settings that move with another one: the study asks more pairs of longer rows, in smaller batches.
 MOVING = {"task.length": ("task.pairs", "train.batch", "train.steps", "train.evaluations")}

@@ -59,7 +59,7 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
 def _bootstrap(cell: Cell, seeds: Sequence[int], tau: float) -> list[Window | None]:
     draw = random.Random(BOOTSTRAP_SEED)
     samples = [tuple(sorted(draw.choices(seeds, k=len(seeds)))) for _ in range(RESAMPLES)]
-    # Few seeds have few multisets (ten for three seeds): each is worked out once.
+    # Few seeds have few multisets (ten for three seeds): each is computed once.
     window = {sample: _window(cell, sample, tau) for sample in set(samples)}
     return [window[sample] for sample in samples]
 

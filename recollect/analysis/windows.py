@@ -58,7 +58,7 @@ def is_sparse_rate(lr: float) -> bool:
 
 
 def best_index(scores: Sequence[float]) -> int:
-    """Where the best score stands; of equal ones the middle, which is the safest of a flat top."""
+    """The index of the best score; of equal ones the middle, the safest of a flat top."""
     top = max(scores)
     tied = [index for index, score in enumerate(scores) if score == top]
     return tied[(len(tied) - 1) // 2]

@@ -55,7 +55,7 @@ def setting_text(key: str, value: Any) -> str:
 
 
 def labelled(label: str, text: str) -> str:
-    """A value with its label in front: "weight decay 0.1"; a name speaks for itself."""
+    """A value with its label in front: "weight decay 0.1"; a name goes without one."""
     return text if label.split(".")[-1] == "name" else f"{spaced(label)} {text}"
 
 

@@ -17,15 +17,29 @@ from recollect.cli.printing import complain
 from recollect.errors import RecollectError, ResourceError, SpecError
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
     help="Can a sequence mixer learn to recall, and how hard is it to train to do so?",
-)  # fmt: skip
+)
 for verb in (
-    train.demo, train.run, train.resume, train.status,
-    show.report, show.watch, show.inspect, show.figure, show.claims, show.export,
-    about.mixers, about.tasks, about.presets, about.doctor, about.bench,
+    train.demo,
+    train.run,
+    train.resume,
+    train.status,
+    show.report,
+    show.watch,
+    show.inspect,
+    show.figure,
+    show.claims,
+    show.export,
+    about.mixers,
+    about.tasks,
+    about.presets,
+    about.doctor,
+    about.bench,
     train.score,
-):  # fmt: skip
+):
     app.command()(verb)
 
 

@@ -209,10 +209,6 @@ def _eta(seconds: float | None) -> str:
         return ""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return ", " + (
-        f"{hours} h {minutes} min left"
-        if hours
-        else f"{minutes} min {rest} s left"
-        if minutes
-        else f"{rest} s left"
-    )
+    if hours:
+        return f", {hours} h {minutes} min left"
+    return f", {minutes} min {rest} s left" if minutes else f", {rest} s left"

@@ -76,9 +76,15 @@ def run(
         _show_forecast(sweep, out, device)
         return
     _train(
-        out, sweep, device=device, keep=keep, snapshots=snapshots, budget=limit, workers=workers,
+        out,
+        sweep,
+        device=device,
+        keep=keep,
+        snapshots=snapshots,
+        budget=limit,
+        workers=workers,
         plugins=plugin,
-    )  # fmt: skip
+    )
 
 
 def resume(
@@ -95,9 +101,13 @@ def resume(
     limit = Budget.start(budget, workers)
     load_plugins(plugin)
     _train(
-        folder, device=device, budget=limit, workers=workers, plugins=plugin,
+        folder,
+        device=device,
+        budget=limit,
+        workers=workers,
+        plugins=plugin,
         retry_failed=retry_failed,
-    )  # fmt: skip
+    )
 
 
 def status(folder: Folder) -> None:

@@ -57,7 +57,7 @@ def train(
     """Train what is todo in `folder`, after `sweep` was planned there if one is given.
 
     `keep`, `snapshots`: whose weights are kept, and at how many steps on the way (see
-    store/weights.py); without both, as the folder began. `workers`: processes that train; 0:
+    store/keep_policy.py); without both, as the folder began. `workers`: processes that train; 0:
     as many as suit the cores and the memory. `plugins`: files that the processes load as this one
     did. `stop` is asked between steps: an exit code saves and raises Stopped. What is wrong with
     any of them is refused before something is written.

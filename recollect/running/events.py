@@ -101,9 +101,17 @@ class RunEnded:
 
 
 Event = (
-    SweepPlanned | FailedReopened | TrainingStarted | PackStarted | Advanced | GivenUp
-    | RunsEvaluated | Remark | RunProgress | RunEnded
-)  # fmt: skip
+    SweepPlanned
+    | FailedReopened
+    | TrainingStarted
+    | PackStarted
+    | Advanced
+    | GivenUp
+    | RunsEvaluated
+    | Remark
+    | RunProgress
+    | RunEnded
+)
 
 
 def ignore(event: Event) -> None:

@@ -133,8 +133,13 @@ class WorkerProcesses:
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         arguments = (
-            self.folder, str(self.device), self.count, self.threads, tuple(self.plugins), sender,
-        )  # fmt: skip
+            self.folder,
+            str(self.device),
+            self.count,
+            self.threads,
+            tuple(self.plugins),
+            sender,
+        )
         process = context.Process(target=_train_in_process, args=arguments, daemon=True)
         with _keyboard_ignored():
             process.start()

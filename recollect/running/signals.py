@@ -43,5 +43,5 @@ class Interrupts:
 
 
 def never() -> int:
-    """For whoever is not to be stopped."""
+    """Asks for no stop."""
     return 0

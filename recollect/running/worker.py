@@ -2,7 +2,7 @@
 claim.
 
 All state is in the store and in the checkpoint files, so a worker may die anywhere; the next one
-goes on from there. Several workers may share a folder. What happens is told to `listen`; nothing is
+goes on from there. Several workers may share a folder. Events go to `listen`; nothing is
 printed.
 
 Members of a pack train in lock step, on the same rows. On a GPU, places that ended runs leave are
@@ -139,9 +139,15 @@ class Worker:
             claims = self.store.claim(run_ids, this_process(), LEASE_S)
             if claims:  # another worker may have got some, or all
                 pack = Pack(
-                    self._begun, choice.select(claims), claims, self.store, self._keeper,
-                    self.shapes, self.checkpoints, self.listen,
-                )  # fmt: skip
+                    self._begun,
+                    choice.select(claims),
+                    claims,
+                    self.store,
+                    self._keeper,
+                    self.shapes,
+                    self.checkpoints,
+                    self.listen,
+                )
                 self._packs.append(pack)
                 self._begun += 1
                 self._places = max(self._places, self._training())

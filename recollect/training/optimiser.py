@@ -97,10 +97,18 @@ class AdamW:
             if parameter.grad is None:
                 continue
             adamw_(
-                parameter, parameter.grad, first, second,
-                keep_P=keep_P[kind], step_P=numbers.step_P, root=numbers.root, shrink_P=shrink_P,
-                beta1=train.beta1, beta2=train.beta2, eps=train.eps,
-            )  # fmt: skip
+                parameter,
+                parameter.grad,
+                first,
+                second,
+                keep_P=keep_P[kind],
+                step_P=numbers.step_P,
+                root=numbers.root,
+                shrink_P=shrink_P,
+                beta1=train.beta1,
+                beta2=train.beta2,
+                eps=train.eps,
+            )
             parameter.grad = None
 
     def _clip_factor(self) -> Tensor | None:

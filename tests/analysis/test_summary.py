@@ -28,9 +28,8 @@ def test_every_run_is_counted_once():
 
 def test_one_sentence_for_all():
     expected = (
-        "3 of 5 runs without a result in 1 cell (1 todo, 1 "
-        "running, 1 "
-        "failed); nothing yet at 1e-2, 1e-1."
+        "3 of 5 runs without a result in 1 cell (1 todo, 1 running, 1 failed); nothing yet at "
+        "1e-2, 1e-1."
     )
     assert missing_text(find_missing(cells())) == expected
     assert missing_text(find_missing(cells()[1:])) == ""

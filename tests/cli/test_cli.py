@@ -238,8 +238,12 @@ def test_mixers_and_tasks_are_listed_with_their_options(command):
         wants == 'model.block = "mixer", model.norm = "rms", model.positions = "none" unless given'
     )
     assert [line.split()[:2] for line in options[1:]] == [
-        ["state", "16"], ["kernel", "4"], ["expand", "2"], ["gate", "true"], ["init", '"official"'],
-    ]  # fmt: skip
+        ["state", "16"],
+        ["kernel", "4"],
+        ["expand", "2"],
+        ["gate", "true"],
+        ["init", '"official"'],
+    ]
     assert '"official", "zoology"' in options[-1]
     assert [line.split()[:2] for line in command("tasks").out.splitlines()[1:]] == [
         ["mqar", "accuracy"],

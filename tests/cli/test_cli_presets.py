@@ -102,13 +102,10 @@ def test_a_budget_that_is_over_at_once_is_no_failure(command, tmp_path: Path):
     said = command("run", "paper:fig1:small", *TINY, "--budget", "0.0001", "--out", out)
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines()[-2:] == [
-        "the budget of 0.0001 min is spent: 0 of 30 runs have a result, "
-        "0 begun "
-        "and kept, 30 not begun; "
-        "next: a coarse grid of rates with one seed",
-        f"go on with `recollect resume {out} --budget 0.0001`, or "
-        "without a "
-        f"limit with `recollect resume {out}`",
+        "the budget of 0.0001 min is spent: 0 of 30 runs have a result, 0 begun and kept, 30 not "
+        "begun; next: a coarse grid of rates with one seed",
+        f"go on with `recollect resume {out} --budget 0.0001`, or without a limit with "
+        f"`recollect resume {out}`",
     ]
     assert command("status", out).out.endswith("30 todo\n")
 

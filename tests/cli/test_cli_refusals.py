@@ -85,9 +85,8 @@ def test_an_unknown_error_is_two_lines_and_can_be_looked_into(command, monkeypat
     monkeypatch.setattr("recollect.running.planning.machine.describe_machine", broken)
     monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
     text = (
-        "recollect: internal error: KeyError: 'oops'\nplease "
-        "report it; "
-        "RECOLLECT_DEBUG=1 shows where it happened\n"
+        "recollect: internal error: KeyError: 'oops'\n"
+        "please report it; RECOLLECT_DEBUG=1 shows where it happened\n"
     )
     assert command("doctor") == (1, "", text)
     monkeypatch.setenv("RECOLLECT_DEBUG", "1")

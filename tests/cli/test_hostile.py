@@ -295,9 +295,14 @@ def test_a_refusal_costs_little(tmp_path: Path, name: str) -> None:
     limits = (LIMIT_KB * 1024, LIMIT_KB * 1024)
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
-        program, env=environment, capture_output=True, text=True, check=False, timeout=20,
+        program,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limits),
-    )  # fmt: skip
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert_refused(ended.returncode, ended.stderr)
     assert time.monotonic() - began < 20

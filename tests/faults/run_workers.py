@@ -101,10 +101,8 @@ def outcome(folder: Path) -> dict[str, str]:
     """
     results = api.Results.load(folder)
     return {
-        row.run_id: f"{row.status} {row.steps} {row.diverged_step} "
-        f"{row.stopped_early} "
-        f"{row.failure} "
-        f"{row.parameters} {results.curves.get(row.run_id)!r}"
+        row.run_id: f"{row.status} {row.steps} {row.diverged_step} {row.stopped_early} "
+        f"{row.failure} {row.parameters} {results.curves.get(row.run_id)!r}"
         for row in results.rows
     }
 

@@ -1,5 +1,5 @@
-"""A running sweep under kill -9, at random steps and at every durable step, and with company in the
-same folder.
+"""A running sweep under kill -9, at random steps and at every durable step, and with other
+processes in the same folder.
 """
 
 import random
@@ -128,7 +128,7 @@ def test_death_at_every_durable_step_is_healed(
             assert store.check() == []
 
 
-# ---- company ----
+# ---- other processes ----
 
 
 def both(first: Child, second: Child) -> list[str]:

@@ -1,4 +1,4 @@
-"""A member's numbers are its own: beside NaN and Inf, in any company, in any order, on the same
+"""A member's numbers are its own: beside NaN and Inf, beside any others, in any order, on the same
 data as every other mixer.
 """
 
@@ -93,7 +93,7 @@ def test_a_sweep_without_survivors_still_makes_a_report(tmp_path: Path, value: f
 @pytest.mark.parametrize(
     ("pack_size", "order"), [(1, None), (3, None), (12, None), (12, 1), (4, 2), (5, 3)]
 )
-def test_company_and_order_change_no_number(
+def test_other_members_and_order_change_no_number(
     tmp_path: Path, pack_size: int, order: int | None, reference: Reference
 ) -> None:
     run_workers.plan(tmp_path / "out", T, order)

@@ -55,9 +55,7 @@ def test_a_full_disk_stops_a_run_that_can_be_resumed(
     )
     assert "what was finished is safe\nfree space, then `recollect resume" in said
     assert_intact(folder)
-    assert {row.status for row in Results.load(folder).rows} <= {"todo", "done"}, (
-        "nobody waits for a lease"
-    )
+    assert {row.status for row in Results.load(folder).rows} <= {"todo", "done"}, "no lease is left"
     resume(tmp_path, folder)
     assert outcome(folder) == reference(M)
 
@@ -144,7 +142,7 @@ def test_a_real_lack_of_memory_is_met_by_smaller_packs(
     assert outcome(tmp_path / "out") == reference(large, 2)
 
 
-def test_a_worker_killed_for_its_memory_comes_back_with_half_the_company(
+def test_after_a_kill_for_its_memory_half_as_many_train_together(
     tmp_path: Path, reference: Reference
 ) -> None:
     sizes, ends = [], []

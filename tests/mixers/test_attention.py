@@ -148,10 +148,15 @@ def test_the_fused_kernel_and_the_written_out_softmax_agree(positions):
 @pytest.mark.parametrize(
     ("heads", "exponents"),
     [
-        (1, [8]), (2, [4, 8]), (4, [2, 4, 6, 8]), (8, [1, 2, 3, 4, 5, 6, 7, 8]),
-        (3, [4, 8, 2]), (6, [2, 4, 6, 8, 1, 3]), (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
+        (1, [8]),
+        (2, [4, 8]),
+        (4, [2, 4, 6, 8]),
+        (8, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (3, [4, 8, 2]),
+        (6, [2, 4, 6, 8, 1, 3]),
+        (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
     ],
-)  # fmt: skip
+)
 def test_alibi_slopes_are_those_of_the_paper(heads, exponents):
     assert alibi_slopes(heads) == [2**-exponent for exponent in exponents]
 

@@ -149,23 +149,20 @@ REFUSALS = [
     (
         {"heads": 64},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = "
-        "1.0 of a "
-        "head's 1 is 1; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = 1.0 of a head's 1 is 1; make "
+        "it an even number",
     ),
     (
         {"heads": 4, "rope_share": 0.2},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = "
-        "0.2 of a "
-        "head's 16 is 3; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = 0.2 of a head's 16 is 3; make "
+        "it an even number",
     ),
     (
         {"heads": 4, "rope_share": 0.01},
         "rope",
-        "width = 64: rope turns pairs of channels, but rope_share = "
-        "0.01 of a "
-        "head's 16 is 0; make it an even number",
+        "width = 64: rope turns pairs of channels, but rope_share = 0.01 of a head's 16 is 0; "
+        "make it an even number",
     ),
     ({"rope_share": 0.0}, "rope", "mixer.rope_share = 0.0: must be greater than 0"),
     (

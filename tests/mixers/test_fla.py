@@ -64,10 +64,8 @@ def test_a_missing_package_is_one_line(monkeypatch):
     with pytest.raises(SpecError) as caught:
         RunSpec.parse(table())
     assert str(caught.value) == (
-        "model.mixer: 'fla:Layer' needs the package "
-        "flash-linear-attention, "
-        "which is not installed; "
-        "pip install 'recollect[fla]'"
+        "model.mixer: 'fla:Layer' needs the package flash-linear-attention, which is not "
+        "installed; pip install 'recollect[fla]'"
     )
 
 

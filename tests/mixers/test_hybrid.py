@@ -102,9 +102,8 @@ def test_kinds_that_agree_decide_the_block_and_others_meet_in_a_transformers():
         ),
         (
             {"mixer": ["attention", ["mamba", "attention"]]},
-            "mixer.layers.1: ['mamba', 'attention'] must be the name of a "
-            "mixer or "
-            "a table with a name; see `recollect mixers`",
+            "mixer.layers.1: ['mamba', 'attention'] must be the name of a mixer or a table with a "
+            "name; see `recollect mixers`",
         ),
         (
             {"mixer": ["attention", "mamba"], "depth": 3},

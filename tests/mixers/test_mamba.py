@@ -163,10 +163,11 @@ def test_what_is_left_of_the_past_depends_on_the_start(init, least, most):
 def test_every_tensor_starts_with_its_distribution(name, init, depth):
     uniform = 1 / math.sqrt(3)
     official = {
-        "into.weight": uniform / 8, "select.weight": uniform / math.sqrt(128),
+        "into.weight": uniform / 8,
+        "select.weight": uniform / math.sqrt(128),
         "delta.weight": uniform / 2,
         "out.weight": uniform / math.sqrt(128 * depth),
-    }  # fmt: skip
+    }
     zoology = dict.fromkeys(official, 0.02) | {"out.weight": 0.02 / math.sqrt(2 * depth)}
     stds = (official if init == "official" else zoology) | {
         "conv.weight": uniform / 2,

@@ -185,9 +185,14 @@ def test_what_weight_decay_may_spare_is_told_apart():
     assert kinds["scale_PE"] == "norm"
     assert kinds["conv.bias"] == "bias"
     assert {name for name, kind in kinds.items() if kind == "weight"} == {
-        "up.weight", "conv.weight", "query_PROO", "key_PROO", "value_PROO",
-        "gates.weight", "down.weight",
-    }  # fmt: skip
+        "up.weight",
+        "conv.weight",
+        "query_PROO",
+        "key_PROO",
+        "value_PROO",
+        "gates.weight",
+        "down.weight",
+    }
 
 
 # ---- extremes ----

@@ -409,9 +409,11 @@ def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, 
 
     base = make_run().model_dump(mode="json")
     table = {
-        "task": base["task"], "train": base["train"], "model": {"width": 8, "depth": 1},
+        "task": base["task"],
+        "train": base["train"],
+        "model": {"width": 8, "depth": 1},
         "sweep": {"model": {"mixer": ["crashing", "attention"]}},
-    }  # fmt: skip
+    }
     with pytest.raises(ResourceError) as caught:
         api.run(table, tmp_path, device="cpu")
     assert str(caught.value) == (

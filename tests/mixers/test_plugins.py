@@ -38,10 +38,8 @@ def test_a_changed_file_is_another_run_and_refuses_the_old_one(make_run, tmp_pat
         RunSpec.from_json(old.canonical_json())
     sources = old.model.mixer.source, new.model.mixer.source
     assert str(caught.value) == (
-        f"model.mixer.source: {sources[0]} is another version of the "
-        "plugin than "
-        f"{sources[1]} here; "
-        "bring that file back, or sweep anew"
+        f"model.mixer.source: {sources[0]} is another version of the plugin than {sources[1]} "
+        "here; bring that file back, or sweep anew"
     )
 
 

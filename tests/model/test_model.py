@@ -252,12 +252,19 @@ def expected_std(name: str) -> float | tuple[float, float]:
     """Of a two-layer model of width 64: a standard deviation, or (value, 0) for a constant."""
     uniform = 1 / math.sqrt(3)
     stds = {
-        "embedding.weight": 0.02, "positions.weight": 0.02, "qkv.weight": 0.02, "up.weight": 0.02,
-        "mixer.out.weight attention": 0.02 / 2, "down.weight": 0.02 / 2,
-        "into.weight": uniform / 8, "conv.weight": uniform / 2, "conv.bias": uniform / 2,
-        "select.weight": uniform / math.sqrt(128), "delta.weight": uniform / 2,
+        "embedding.weight": 0.02,
+        "positions.weight": 0.02,
+        "qkv.weight": 0.02,
+        "up.weight": 0.02,
+        "mixer.out.weight attention": 0.02 / 2,
+        "down.weight": 0.02 / 2,
+        "into.weight": uniform / 8,
+        "conv.weight": uniform / 2,
+        "conv.bias": uniform / 2,
+        "select.weight": uniform / math.sqrt(128),
+        "delta.weight": uniform / 2,
         "mixer.out.weight mamba": uniform / math.sqrt(128) / math.sqrt(2),
-    }  # fmt: skip
+    }
     constants = {
         "qkv.bias": 0.0,
         "out.bias": 0.0,

@@ -102,7 +102,7 @@ def test_distinct_over_many_chunks_and_to_the_last_one(monkeypatch):
     whole = distinct(3, 0, 40, 12, 12, CPU)
     assert (whole.sort(1).values == torch.arange(12)).all()
     # seven rows at a time, so tables are used again
-    monkeypatch.setattr("recollect.tasks.sampling._CELLS", 12 * 7)
+    monkeypatch.setattr("recollect.tasks.sampling._TABLE_ENTRIES", 12 * 7)
     assert torch.equal(whole, distinct(3, 0, 40, 12, 12, CPU))
 
 

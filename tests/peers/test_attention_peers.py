@@ -129,9 +129,11 @@ def test_torch_multihead_attention(agree, heads):
 
     def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
         theirs = {
-            "in_proj_weight": weights["qkv.weight"].T, "in_proj_bias": weights["qkv.bias"],
-            "out_proj.weight": weights["out.weight"].T, "out_proj.bias": weights["out.bias"],
-        }  # fmt: skip
+            "in_proj_weight": weights["qkv.weight"].T,
+            "in_proj_bias": weights["qkv.bias"],
+            "out_proj.weight": weights["out.weight"].T,
+            "out_proj.bias": weights["out.bias"],
+        }
         arguments = {"attn_mask": ~causal(), "need_weights": True, "average_attn_weights": False}
         y_BLD, weights_BHLL = functional_call(module, theirs, (x_BLD, x_BLD, x_BLD), arguments)
         matrices.append(weights_BHLL.detach())
@@ -356,9 +358,14 @@ def test_transformers_t5_has_a_number_per_distance(agree, heads):
     Its scores are not divided by sqrt(D).
     """
     config = T5Config(
-        d_model=D, d_kv=D // heads, num_heads=heads, is_decoder=True, dropout_rate=0.0,
-        relative_attention_num_buckets=2 * L, relative_attention_max_distance=4 * L,
-    )  # fmt: skip
+        d_model=D,
+        d_kv=D // heads,
+        num_heads=heads,
+        is_decoder=True,
+        dropout_rate=0.0,
+        relative_attention_num_buckets=2 * L,
+        relative_attention_max_distance=4 * L,
+    )
     config._attn_implementation = "eager"
     module = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double()
 

@@ -231,10 +231,16 @@ DECAY = {"a_log_PH": "A_log", "forget.bias": "dt_bias"}
 
 def test_qwen3_5_layer(agree, monkeypatch):
     layer = qwen(modeling_qwen3_5, Qwen3_5TextConfig, "Qwen3_5GatedDeltaNet", monkeypatch)
-    names = COMMON | DECAY | {
-        "qkv.weight": "in_proj_qkv.weight", "gate.weight": "in_proj_z.weight",
-        "write.weight": "in_proj_b.weight", "forget.weight": "in_proj_a.weight",
-    }  # fmt: skip
+    names = (
+        COMMON
+        | DECAY
+        | {
+            "qkv.weight": "in_proj_qkv.weight",
+            "gate.weight": "in_proj_z.weight",
+            "write.weight": "in_proj_b.weight",
+            "forget.weight": "in_proj_a.weight",
+        }
+    )
     mixer = ours("gated_delta_net", {"heads": HEADS, "gate": True}, torch.float32)
     compare_layers(
         agree,
@@ -279,10 +285,16 @@ def test_qwen3_next_layer(agree, monkeypatch):
     layer = SeparatedQwen3Next(
         qwen(modeling_qwen3_next, Qwen3NextConfig, "Qwen3NextGatedDeltaNet", monkeypatch)
     )
-    names = COMMON | DECAY | {
-        "qkv.weight": ["separate.q", "separate.k", "separate.v"], "gate.weight": "separate.z",
-        "write.weight": "separate.b", "forget.weight": "separate.a",
-    }  # fmt: skip
+    names = (
+        COMMON
+        | DECAY
+        | {
+            "qkv.weight": ["separate.q", "separate.k", "separate.v"],
+            "gate.weight": "separate.z",
+            "write.weight": "separate.b",
+            "forget.weight": "separate.a",
+        }
+    )
     mixer = ours("gated_delta_net", {"heads": HEADS, "gate": True}, torch.float32)
     compare_layers(
         agree,
@@ -391,7 +403,7 @@ fla_options = pytest.mark.parametrize(
 def test_fla_delta_net_layer(agree, gate, negative):
     layer = fla_delta_net.DeltaNet(
         hidden_size=WIDTH, num_heads=HEADS, use_gate=gate, allow_neg_eigval=negative, conv_size=4
-    ).to(DOUBLE)  # fmt: skip
+    ).to(DOUBLE)
     mixer = ours("delta_net", {"heads": HEADS, "gate": gate, "negative": negative}, DOUBLE)
     names = FLA_NAMES | ({"gate.weight": "g_proj.weight"} if gate else {})
     compare_layers(

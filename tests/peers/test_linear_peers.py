@@ -274,10 +274,14 @@ def test_based_is_the_parallel_form_of_fla(agree):
 @two_numbers_of_heads
 def test_retnet_is_that_of_fla(agree, heads, wide, tolerance):
     compare(
-        agree, ours("retnet", wide, heads=heads),
+        agree,
+        ours("retnet", wide, heads=heads),
         lambda: MultiScaleRetention(hidden_size=WIDTH, num_heads=heads, fuse_norm=False),
-        GATED, label("fla MultiScaleRetention", wide), tolerance, wide,
-    )  # fmt: skip
+        GATED,
+        label("fla MultiScaleRetention", wide),
+        tolerance,
+        wide,
+    )
 
 
 @widths
@@ -309,10 +313,14 @@ def test_retnet_is_simple_gated_linear_attention(agree, wide, tolerance):
 @two_numbers_of_heads
 def test_gla_is_that_of_fla(agree, heads, wide, tolerance):
     compare(
-        agree, ours("gla", wide, heads=heads),
+        agree,
+        ours("gla", wide, heads=heads),
         lambda: GatedLinearAttention(hidden_size=WIDTH, num_heads=heads, fuse_norm=False),
-        {**GATED, **LOW_RANK}, label("fla GatedLinearAttention", wide), tolerance, wide,
-    )  # fmt: skip
+        {**GATED, **LOW_RANK},
+        label("fla GatedLinearAttention", wide),
+        tolerance,
+        wide,
+    )
 
 
 @widths

@@ -103,8 +103,11 @@ def test_what_is_found_lies_beside_the_store(folder, attention):
     assert stored["layers"][0]["maps"] is not None
     assert stored["command"] == f"recollect inspect {folder} {attention.run_id}"
     assert [picture["file"].rpartition("/")[2] for picture in stored["pictures"]] == [
-        "maps.png", "scores.png", "questions.png", "memory.png",
-    ]  # fmt: skip
+        "maps.png",
+        "scores.png",
+        "questions.png",
+        "memory.png",
+    ]
     for picture in stored["pictures"]:
         assert (folder / picture["file"]).read_bytes().startswith(b"\x89PNG")
         assert picture["title"]

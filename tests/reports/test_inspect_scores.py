@@ -60,8 +60,11 @@ def test_questions_keys_and_values_are_found(batch, targets):
 def test_perfect_induction(batch, targets):
     found = scores.scores(looking_at(batch, keys_of(batch) + 1), targets)
     assert {name: float(value) for name, value in found.items()} == {
-        PREVIOUS: 0, PREVIOUS_AT_VALUES: 0, DUPLICATE: 0, INDUCTION: 1,
-    }  # fmt: skip
+        PREVIOUS: 0,
+        PREVIOUS_AT_VALUES: 0,
+        DUPLICATE: 0,
+        INDUCTION: 1,
+    }
 
 
 def test_a_duplicate_token_head(batch, targets):
@@ -114,8 +117,10 @@ def test_every_head_has_its_own_scores(batch, targets):
 def test_shares_are_of_the_row_with_or_without_its_own_position():
     size = torch.tensor([[[[5.0, 0, 0], [1, 2, 0], [1, 3, 4]]]])
     assert scores.shares(size, exclude_current_token=False)[0, 0].tolist() == [
-        [1, 0, 0], [pytest.approx(1 / 3), pytest.approx(2 / 3), 0], [1 / 8, 3 / 8, 1 / 2],
-    ]  # fmt: skip
+        [1, 0, 0],
+        [pytest.approx(1 / 3), pytest.approx(2 / 3), 0],
+        [1 / 8, 3 / 8, 1 / 2],
+    ]
     assert scores.shares(size, exclude_current_token=True)[0, 0].tolist() == [
         [0, 0, 0],
         [1, 0, 0],

@@ -299,16 +299,33 @@ def test_a_wish_that_came_later_leaves_stored_ids_alone():
 
 def test_what_changes_no_shape_may_differ_inside_a_population(make_run):
     run = make_run()
-    same = {"train.lr": 1.0, "train.weight_decay": 0.0, "train.warmup": 0.5,
-            "train.decay": "linear", "train.clip": 1.0,
-            "train.stop_solved": 0.9, "train.stop_hopeless": 0.1, "seed": 7}  # fmt: skip
+    same = {
+        "train.lr": 1.0,
+        "train.weight_decay": 0.0,
+        "train.warmup": 0.5,
+        "train.decay": "linear",
+        "train.clip": 1.0,
+        "train.stop_solved": 0.9,
+        "train.stop_hopeless": 0.1,
+        "seed": 7,
+    }
     for key, value in same.items():
         other = make_run({key: value})
         assert other.run_id != run.run_id
         assert other.shape_id == run.shape_id, key
-    others = {"train.steps": 7, "train.batch": 16, "train.beta1": 0.8, "train.evaluations": 2,
-              "data_seed": 1, "model.depth": 1, "task.pairs": 3, "model.width": 8,
-              "model.norm": "rms", "model.mixer": "mamba", "model.mixer.heads": 2}  # fmt: skip
+    others = {
+        "train.steps": 7,
+        "train.batch": 16,
+        "train.beta1": 0.8,
+        "train.evaluations": 2,
+        "data_seed": 1,
+        "model.depth": 1,
+        "task.pairs": 3,
+        "model.width": 8,
+        "model.norm": "rms",
+        "model.mixer": "mamba",
+        "model.mixer.heads": 2,
+    }
     for key, value in others.items():
         assert make_run({key: value}).shape_id != run.shape_id, key
 

@@ -166,8 +166,10 @@ def test_after_precompiling_nothing_is_left_to_compile(mixer, members, tmp_path)
     spec = run_of(mixer, precision="bf16").canonical_json()
     ended = subprocess.run(
         [sys.executable, "-c", REHEARSED, spec, str(members)],
-        env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True,
-    )  # fmt: skip
+        env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 0, ended.stderr
     before, after = ended.stdout.split(maxsplit=1)
     assert int(before) > 5

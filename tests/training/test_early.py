@@ -88,9 +88,15 @@ def test_what_is_not_a_number_decides_nothing(run):
 
 
 def test_copying_is_judged_by_whole_rows(make_run):
-    run = make_run({"train.steps": 200, "train.evaluations": 20, "train.stop_hopeless": 0.3,
-                    "task": {"name": "copying", "train_rows": 64, "test_rows": 8},
-                    "train.batch": 8})  # fmt: skip
+    run = make_run(
+        {
+            "train.steps": 200,
+            "train.evaluations": 20,
+            "train.stop_hopeless": 0.3,
+            "task": {"name": "copying", "train_rows": 64, "test_rows": 8},
+            "train.batch": 8,
+        }
+    )
     points = [Evaluation(step, 1.0, 1.0, 0.1, 0.95) for step in run.train.evaluation_steps()]
     assert not is_hopeless(
         run, points[:12], rates_behind(run)

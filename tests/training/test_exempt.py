@@ -192,8 +192,10 @@ def test_a_tensor_with_two_names_has_one_kind():
     model = Tied()
     kinds = parameter_kinds(model)
     assert {name: kinds[name] for name, _ in model.named_parameters()} == {
-        "one.weight": "weight", "one.bias": "dynamics", "other.bias": "bias",
-    }  # fmt: skip
+        "one.weight": "weight",
+        "one.bias": "dynamics",
+        "other.bias": "bias",
+    }
 
 
 # ---- the kinds of what there is ----

@@ -71,10 +71,17 @@ def test_every_step_is_announced_and_every_look_follows_its_step(make_run):
     population = Scripted({run: [0.1] * 3})
     events = [(type(event).__name__, event.step) for event in train(population, EarlyDecisions())]
     assert events == [
-        ("BeforeStep", 0), ("BeforeStep", 1), ("BeforeStep", 2), ("Evaluated", 3),
-        ("BeforeStep", 3), ("BeforeStep", 4), ("Evaluated", 5),
-        ("BeforeStep", 5), ("BeforeStep", 6), ("Evaluated", 7),
-    ]  # fmt: skip
+        ("BeforeStep", 0),
+        ("BeforeStep", 1),
+        ("BeforeStep", 2),
+        ("Evaluated", 3),
+        ("BeforeStep", 3),
+        ("BeforeStep", 4),
+        ("Evaluated", 5),
+        ("BeforeStep", 5),
+        ("BeforeStep", 6),
+        ("Evaluated", 7),
+    ]
     assert population.asked == [("train", step) for step in range(7)]
 
 

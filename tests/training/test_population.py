@@ -21,10 +21,18 @@ from recollect.training.state import PopulationState
 # vocabularies.
 EVEN = {"task.length": 32, "model.width": 32, "train.batch": 32}
 ODD = {
-    "task": {"name": "recall", "vocabulary": 37, "length": 19, "pairs": 3,
-             "train_rows": 90, "test_rows": 35},
-    "model.width": 17, "model.depth": 1, "train.batch": 21,
-}  # fmt: skip
+    "task": {
+        "name": "recall",
+        "vocabulary": 37,
+        "length": 19,
+        "pairs": 3,
+        "train_rows": 90,
+        "test_rows": 35,
+    },
+    "model.width": 17,
+    "model.depth": 1,
+    "train.batch": 21,
+}
 EXPLODING = {
     "train.lr": 1e3,
     "train.weight_decay": 1e3,
@@ -149,8 +157,16 @@ def counted(population: Population, split: str, p: int) -> tuple[float, float, f
     return loss / labels, right / scored, exact / rows
 
 
-COPYING = {"name": "copying", "alphabet": 2, "min_length": 1, "max_length": 3, "context": 16,
-           "eval_lengths": [1, 3], "train_rows": 64, "test_rows": 40}  # fmt: skip
+COPYING = {
+    "name": "copying",
+    "alphabet": 2,
+    "min_length": 1,
+    "max_length": 3,
+    "context": 16,
+    "eval_lengths": [1, 3],
+    "train_rows": 64,
+    "test_rows": 40,
+}
 
 
 @pytest.mark.parametrize("task", [None, COPYING], ids=["mqar", "copying"])

@@ -73,7 +73,9 @@ def test_attention_without_stays_at_chance(conv):
 
 
 def test_attention_with_four_causal_taps_on_its_values_does_not_solve():
-    """But it does better than chance (docs/decisions/causal-convolution-on-values.md), so a score above chance is no proof of recall."""
+    """But it does better than chance (docs/decisions/causal-convolution-on-values.md), so a score
+    above chance is no proof of recall.
+    """
     score, chance = attention(conv="v", conv_kernel=4)
     assert chance + 0.12 < score <= 0.75
 

@@ -66,7 +66,7 @@ class DeltaNet(Mixer):
         return self._out(self._recalled(x_PBLD), x_PBLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The rule needs every position; the norm, the gate and the way out do not."""
+        """The rule needs every position; norm, gate and output projection do not."""
         o_PBKE = at_positions(self._recalled(x_PBLD).flatten(3), where_BK)
         return self._out(
             o_PBKE.unflatten(-1, (self.spec.heads, -1)), at_positions(x_PBLD, where_BK)
@@ -112,25 +112,15 @@ class DeltaNet(Mixer):
         )
 
     def operations_per_token(self) -> int:
-        width, values, heads, length = (
-            self.site.width,
-            self.values,
-            self.spec.heads,
-            self.site.length,
-        )
+        width, length = self.site.width, self.site.length
+        values, heads = self.values, self.spec.heads
         channels, chunk = 2 * width + values, min(CHUNK, length)
         projections = width * (channels + heads + values * (2 if self.spec.gate else 1))
         inside_chunks = chunk * (2 * width + values + values // 2)
-        memory = (
-            width * values // heads
-        )  # written once a position, read twice except in the first chunk
-        return (
-            projections
-            + channels * self.spec.kernel
-            + inside_chunks
-            + memory
-            + 2 * memory * (length - chunk) // length
-        )
+        # Written once a position, read twice except in the first chunk.
+        memory = width * values // heads
+        memory += 2 * memory * (length - chunk) // length
+        return projections + channels * self.spec.kernel + inside_chunks + memory
 
     def _recalled(self, x_PBLD: Tensor) -> Tensor:
         """o_PBLHE, what the memory answers at every position."""

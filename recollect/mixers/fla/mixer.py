@@ -38,9 +38,8 @@ class FlaMixer(ModuleStack):
         except Exception as error:
             reason = str(error).partition("\n")[0]
             raise SpecError(
-                f"mixer {self.spec.name} at width "
-                f"{self.site.width}: "
-                f"{type(error).__name__}: {reason}"
+                f"mixer {self.spec.name} at width {self.site.width}: {type(error).__name__}: "
+                f"{reason}"
             ) from error
 
     def call(self, module: nn.Module, tensors: dict[str, Tensor], x_BLD: Tensor) -> Any:
@@ -57,15 +56,13 @@ def layer_class(spec: FlaSpec, device: torch.device | None = None) -> type[nn.Mo
     """The class in fla.layers; what is missing for it, or what it does not take, is one line."""
     if not torch.cuda.is_available():
         raise SpecError(
-            f"mixer {spec.name}: its kernels need an NVIDIA GPU, and "
-            "torch finds "
-            "none; see `recollect doctor`"
+            f"mixer {spec.name}: its kernels need an NVIDIA GPU, and torch finds none; see "
+            "`recollect doctor`"
         )
     if device is not None and device.type != "cuda":
         raise SpecError(
-            f"mixer {spec.name}: its kernels need an NVIDIA GPU; use "
-            "--device cuda "
-            f"instead of {device}"
+            f"mixer {spec.name}: its kernels need an NVIDIA GPU; use --device cuda instead of "
+            f"{device}"
         )
     try:
         with warnings.catch_warnings():

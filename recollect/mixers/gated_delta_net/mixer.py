@@ -45,9 +45,8 @@ class GatedDeltaNet(DeltaNet):
         self.a_log_PH = nn.Parameter(torch.empty(site.population, spec.heads))
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
-        rates_H = RATE_MAX * (
-            1 - torch.rand(self.spec.heads, generator=generator)
-        )  # (0, 1], for the logarithm's sake
+        # In (0, 1] before the scale: a rate of 0 has no logarithm.
+        rates_H = RATE_MAX * (1 - torch.rand(self.spec.heads, generator=generator))
         return {"a_log_PH": rates_H.log()}
 
     def strengths(self, x: Tensor) -> tuple[Tensor, Tensor]:

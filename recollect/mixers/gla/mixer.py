@@ -100,9 +100,6 @@ class GLA(Mixer):
     def operations_per_token(self) -> int:
         width, keys, length = self.site.width, self.keys, self.site.length
         projections = 2 * width * keys + 3 * width**2 + (width + keys) * self.spec.rank
-        halvings = (
-            length - 1
-        ).bit_length()  # each decays the keys of one half and the queries of the other
-        return (
-            projections + halvings * keys + length * (keys + width) // 2
-        )  # scores and values over half the positions
+        halvings = (length - 1).bit_length()  # each decays keys of one half, queries of the other
+        pairs = length * (keys + width) // 2  # scores and values over half the positions
+        return projections + halvings * keys + pairs

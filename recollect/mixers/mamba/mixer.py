@@ -1,4 +1,4 @@
-"""Mamba: a gated block around the selective state space S6 (Gu and Dao 2023). It serves `mamba` and
+"""Mamba: a gated block around the selective state space S6 (Gu and Dao 2023), for `mamba` and
 `s6`.
 
     [u0, z] = W_in x        u = SiLU(conv(u0))

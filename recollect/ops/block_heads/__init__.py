@@ -23,8 +23,7 @@ def block_heads(
     """q_PBKHD at the positions `where_BK`, or at all, k_PBLHD / sqrt(D), v_PBLHD, i_PBLH, f_PBLH,
     and c_PBKE where q is. Gates are float32 where a kernel adds them up.
 
-    Whoever goes on with the returned c saves a pass over its gradients: they are added up with the
-    others.
+    Use the returned c afterwards: a kernel adds up its gradients together with the others.
     """
     blocks = query_PROO, key_PROO, value_PROO
     if not use_triton(c_PBLE, u_PBLE):

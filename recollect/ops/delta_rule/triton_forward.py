@@ -144,7 +144,7 @@ def walk_kernel(
         if not SINGLE:
             o += asked * (since * q_root * scale)[:, None]
             written = (u * (until * k_root)[:, None]).to(kind)
-            # The memory before the next chunk; behind the last one nobody asks for it.
+            # The memory before the next chunk; behind the last one it is not read.
             for key in range(0, tl.where(chunk + 1 < chunks, KEYS, 0), BLOCK_KEYS):
                 memory = (
                     load_tile(

@@ -91,9 +91,8 @@ def _halves(x_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
 def _decays(g_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
     """What is left at the border of an earlier position, and at a later position of the border."""
     earlier_MNSD, later_MNSD = _halves(g_MLD, half)
-    to_border = _sums_from_here(
-        F.pad(earlier_MNSD[:, :, 1:], (0, 0, 0, 1))
-    )  # a position's own decay is behind it
+    # A position's own decay is not part of what comes after it.
+    to_border = _sums_from_here(F.pad(earlier_MNSD[:, :, 1:], (0, 0, 0, 1)))
     return to_border.exp_(), later_MNSD.cumsum(2).exp_()
 
 

@@ -135,9 +135,8 @@ def _forward_kernel(
         inside = tl.where((local[None, :] == j) & (local[:, None] >= j), column[:, None], inside)
     _store_scores(scores_ptr, mine, mine, inside, length, TILE)
     later = q * tl.exp(tl.cumsum(_tile(g_ptr, mine, 0, length, WIDTH, PADDED, TILE), axis=0))
-    between = tl.zeros(
-        (PADDED,), dtype=tl.float32
-    )  # what decays from the end of the other tile to the start of this one
+    # The sum of g from the end of the other tile to the start of this one.
+    between = tl.zeros((PADDED,), dtype=tl.float32)
     for back in range(mine):
         other = mine - 1 - back
         earlier = _tile(k_ptr, other, 0, length, WIDTH, PADDED, TILE)

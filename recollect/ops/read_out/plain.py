@@ -1,4 +1,4 @@
-"""From what the heads of a memory read to what an mLSTM hands to its last projection:
+"""From what the heads of a memory read to the input of an mLSTM's last projection:
 
     out = (norm(h / divisor) * scale + skip * c) * SiLU(z)
 

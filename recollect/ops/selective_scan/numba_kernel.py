@@ -132,9 +132,8 @@ def _compiled(
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOG2_E, LN_2 = np.float32(1 / math.log(2)), np.float32(math.log(2))
 LN_2_HIGH, LN_2_LOW = np.float32(0.693359375), np.float32(math.log(2) - 0.693359375)
-TO_INTEGER = np.float32(
-    3 * 2**22
-)  # added to a small number, it leaves the nearest integer in the lowest bits
+# Added to a small number, it leaves the nearest integer in the lowest bits.
+TO_INTEGER = np.float32(3 * 2**22)
 LOWEST, LOWEST_LOG = np.float32(-127), np.float32(-88.02969)  # 2^-127 comes out as 0
 EXPONENT, EXPONENT_OF_ONE = np.int32(23), np.int32(127 << 23)
 # 2^r for |r| <= 1/2, relative error 9e-8; atanh(w) / w as powers of w^2 for w <= 1/3, relative
@@ -252,22 +251,33 @@ def _forward_rows(
     sums=True,
 )
 def _backward_rows(
-    dy: Array, u: Array, raw: Array, rates: Array, b: Array, c: Array, skip: Array, borders: Array,
-    du: Array, draw: Array, db: Array, dc: Array, da: Array, dskip: Array, first: int, last: int,
-) -> None:  # fmt: skip
-    """From dy all gradients; of A and the direct path one share per block."""
+    dy: Array,
+    u: Array,
+    raw: Array,
+    rates: Array,
+    b: Array,
+    c: Array,
+    skip: Array,
+    borders: Array,
+    du: Array,
+    draw: Array,
+    db: Array,
+    dc: Array,
+    da: Array,
+    dskip: Array,
+    first: int,
+    last: int,
+) -> None:
+    """From dy all gradients; of A and the direct path a partial sum per block."""
     _, batch, length, channels = u.shape
     state = rates.shape[1]
     blocks = (batch + ROWS - 1) // ROWS
     g_NE = np.empty((state, channels), np.float32)  # a_{t+1} g_{t+1}, carried backwards in time
-    states_TNE = np.empty(
-        (CHUNK + 1, state, channels), np.float32
-    )  # one more: that before the chunk
+    # One state more than steps: that before the chunk.
+    states_TNE = np.empty((CHUNK + 1, state, channels), np.float32)
     decays_TNE = np.empty((CHUNK, state, channels), np.float32)
-    delta_TE, input_TE = (
-        np.empty((CHUNK, channels), np.float32),
-        np.empty((CHUNK, channels), np.float32),
-    )
+    delta_TE = np.empty((CHUNK, channels), np.float32)
+    input_TE = np.empty((CHUNK, channels), np.float32)
     dinput_E, dlog_E = np.empty(channels, np.float32), np.empty(channels, np.float32)
     for block in range(first, last):
         member, start = block // blocks, block % blocks * ROWS

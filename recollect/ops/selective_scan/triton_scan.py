@@ -29,7 +29,7 @@ store. Sums over channels beyond a block and over rows beyond a program are writ
 a second kernel adds them in an order that does not depend on P.
 
 In the last layer of a model y is not read behind the last labelled position of a row. Of each row
-the walks take as many steps as they are told (`steps_B`) and leave out the chunks behind them: y is
+the walks take `steps_B` steps and leave out the chunks behind them: y is
 not written there, and gradients are zero.
 """
 
@@ -49,16 +49,15 @@ from torch import Tensor
 ELEMENTS, FORWARD_ELEMENTS = 512, 256
 CHANNELS = 128  # most of a program: 4 per thread
 CHUNK = 4  # K: the borders have N / K times the size of u
-FORWARD_GROUP = (
-    4  # steps loaded at once in the forward: enough to hide a load, at 16 registers each
-)
-# of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More idle
-# small grids
+# Steps loaded at once in the forward: enough to hide a load, at 16 registers each.
+FORWARD_GROUP = 4
+# Of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More rows
+# would leave multiprocessors idle in small grids.
 ROWS = 1
 # Of a thread of the backward, so that twelve programs share a multiprocessor. On an H200 Mamba then
 # makes 1,322 run-steps/s at width 64; with chunks of 8 and all 255 registers 1,280, with chunks of
 # 4 and 128 registers 1,232. Where a single member has at most sixteen programs per multiprocessor,
-# they had better run at once: .56 against .64 ms for 256 rows of 256 channels.
+# they are faster at once: .56 against .64 ms for 256 rows of 256 channels.
 REGISTERS, FEWER_REGISTERS, PROGRAMS_AT_ONCE = 168, 128, 16
 SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
 SUM_GROUPS = 32
@@ -81,11 +80,9 @@ def run_forward(
     steps_B: Tensor,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    """y_PBLE and the states at the borders of chunks, for the backward if it is to be `keep`t. u
-    and delta are contiguous.
+    """y_PBLE and, with `keep`, the states at the borders of chunks for the backward.
 
-    b and c are views of the same spacing: all that they need is that the states of a position are
-    beside each other.
+    u and delta are contiguous; b and c are views of the same spacing whose last axis is dense.
     """
     population, batch, length, channels = u.shape
     states = a_PNE.shape[1]
@@ -288,15 +285,13 @@ def _backward_kernel(
     dskip_J1C = tl.zeros((J, 1, C), tl.float32)
     da_JSC = tl.zeros((J, S, C), tl.float32)
     chunks = tl.cdiv(length, K)
-    partial = (
-        block.to(tl.int64) * population * batch * length * N
-    )  # sums over channels of this block
+    partial = block.to(tl.int64) * population * batch * length * N  # of sums over its channels
 
     for row_of_member in range(row_block * ROWS, tl.minimum(row_block * ROWS + ROWS, batch)):
         row = member * batch + row_of_member
         carry_JSC = tl.zeros((J, S, C), tl.float32)
         read = tl.cdiv(tl.load(steps_ptr + row_of_member), K)
-        for chunk in range(read, chunks):  # nobody reads y here
+        for chunk in range(read, chunks):  # y is not read here
             for t in tl.static_range(K):
                 step = row * length + chunk * K + t
                 exists = _exists(chunk * K + t, length, EVEN)

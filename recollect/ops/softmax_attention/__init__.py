@@ -9,7 +9,6 @@ the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides a key fr
 from torch import Tensor
 
 from recollect.ops.dispatch import use_triton
-from recollect.ops.layout import at_positions, split_heads
 from recollect.ops.linear import linear
 from recollect.ops.softmax_attention import plain
 from recollect.ops.softmax_attention.plain import alibi, alibi_slopes, attention_weights, distances
@@ -57,11 +56,7 @@ def projected_attention(x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, hea
         from recollect.ops.softmax_attention import triton_kernel
 
         return triton_kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads)
-    q_PBHLD, k_PBHLD, v_PBHLD = (
-        split_heads(part_PBLE, heads)
-        for part_PBLE in linear(x_PBLW, weight_PWC, bias_PC).chunk(3, dim=-1)
-    )
-    return attention(q_PBHLD, k_PBHLD, v_PBHLD, None)
+    return plain.projected_attention(x_PBLW, weight_PWC, bias_PC, heads)
 
 
 def projected_attention_at(
@@ -69,21 +64,15 @@ def projected_attention_at(
 ) -> Tensor:
     """The same for the queries at the positions `where` alone, y_PBHKD."""
     width = weight_PWC.shape[2] // 3
-    query, query_bias = weight_PWC[:, :, :width], bias_PC[:, :width]
-    key_value, key_value_bias = weight_PWC[:, :, width:], bias_PC[:, width:]
-    q_PBHKD = split_heads(linear(at_positions(x_PBLW, where_BK), query, query_bias), heads)
     if _has_kernel(x_PBLW, x_PBLW.shape[2], width // heads):
         from recollect.ops.softmax_attention import triton_kernel
 
-        product_PBLC = linear(x_PBLW, key_value)
+        q_PBHKD = plain.project_queries(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
+        product_PBLC = linear(x_PBLW, weight_PWC[:, :, width:])
         return triton_kernel.joint_attention_at(
-            q_PBHKD, product_PBLC, key_value_bias, heads, where_BK
+            q_PBHKD, product_PBLC, bias_PC[:, width:], heads, where_BK
         )
-    k_PBHLD, v_PBHLD = (
-        split_heads(part_PBLE, heads)
-        for part_PBLE in linear(x_PBLW, key_value, key_value_bias).chunk(2, dim=-1)
-    )
-    return attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None)
+    return plain.projected_attention_at(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
 
 
 def _has_kernel(like: Tensor, length: int, width: int) -> bool:

@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.layout import at_positions, split_heads
+from recollect.ops.linear import linear
+
 
 def distances(queries: int, keys: int, device: torch.device) -> Tensor:
     """How many positions key j lies behind query i, (L, T); negative in the future."""
@@ -58,3 +61,30 @@ def attention_at(
         future_BKL = where_BK[:, :, None] < torch.arange(k_PBHLD.shape[-2], device=where_BK.device)
         bias_PHBKL = q_PBHKD.new_zeros(1, 1, *future_BKL.shape).masked_fill(future_BKL, -math.inf)
     return attention_weights(q_PBHKD, k_PBHLD, bias_PHBKL.transpose(1, 2)) @ v_PBHLD
+
+
+def projected_attention(x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
+    q_PBHLD, k_PBHLD, v_PBHLD = (
+        split_heads(part_PBLE, heads)
+        for part_PBLE in linear(x_PBLW, weight_PWC, bias_PC).chunk(3, dim=-1)
+    )
+    return attention(q_PBHLD, k_PBHLD, v_PBHLD, None)
+
+
+def projected_attention_at(
+    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
+) -> Tensor:
+    q_PBHKD = project_queries(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
+    width = weight_PWC.shape[2] // 3
+    keys_values_PBLE = linear(x_PBLW, weight_PWC[:, :, width:], bias_PC[:, width:])
+    k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values_PBLE.chunk(2, dim=-1))
+    return attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None)
+
+
+def project_queries(
+    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
+) -> Tensor:
+    """q_PBHKD, of the positions `where` alone."""
+    width = weight_PWC.shape[2] // 3
+    x_PBKW = at_positions(x_PBLW, where_BK)
+    return split_heads(linear(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width]), heads)

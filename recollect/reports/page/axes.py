@@ -16,13 +16,13 @@ from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_set
 from recollect.analysis.wording import value_text
 
 TASK = "task."
-# Said of every task; other keys only where they tell tasks apart.
+# Named of every task; other keys only where they tell tasks apart.
 TASK_KEYS = ("task.name", "task.length", "task.pairs")
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where one cell stands on the page's axes, as text."""
+    """A cell on the page's axes, as text."""
 
     task: str
     width: str

@@ -42,22 +42,14 @@ def read_mixer(text: str) -> ScoredMixer:
         raise SpecError(
             f'mixer {shorten(text)}: not TOML; write it as {{name = "mamba", state = 32}}'
         ) from None
-    around = (
-        {key: mixer[key] for key in SURROUNDINGS if key in mixer} if isinstance(mixer, dict) else {}
-    )
-    options = (
-        {key: entry for key, entry in mixer.items() if key not in around}
-        if isinstance(mixer, dict)
-        else mixer
-    )
-    overrides = [
-        f"model.mixer={_inline(options)}",
-        *(f"model.{key}={_inline(entry)}" for key, entry in around.items()),
-    ]
-    return ScoredMixer(value_text(mixer), tuple(overrides))
+    options, overrides = mixer, []
+    if isinstance(mixer, dict):
+        options = {key: entry for key, entry in mixer.items() if key not in SURROUNDINGS}
+        overrides = [f"model.{key}={_inline(mixer[key])}" for key in SURROUNDINGS if key in mixer]
+    return ScoredMixer(value_text(mixer), (f"model.mixer={_inline(options)}", *overrides))
 
 
-def card_sweep(card: str, entry: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
+def card_sweep(card: str, mixer: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
     """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits.
 
     Cells at which the mixer cannot be built (a stack of two kinds has no depth 1) are left out,
@@ -68,7 +60,7 @@ def card_sweep(card: str, entry: ScoredMixer, overrides: Sequence[str] = ()) -> 
     text = Path(__file__).with_name(f"{card}.toml").read_text(encoding="utf-8")
 
     def read(*only: str) -> Sweep:
-        return parse_sweep(text, [*only, *entry.overrides, *overrides], origin=f"score:{card}")
+        return parse_sweep(text, [*only, *mixer.overrides, *overrides], origin=f"score:{card}")
 
     try:
         return read()

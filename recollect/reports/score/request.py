@@ -40,13 +40,13 @@ class ScoreRequest:
         against: Path | None = None,
     ) -> Self:
         """Refuses unknown mixers and baselines of another recipe before anything is trained."""
-        entries = [read_mixer(text) for text in mixers]
-        sweeps = {entry.label: card_sweep(card, entry, overrides) for entry in entries}
+        scored = [read_mixer(text) for text in mixers]
+        sweeps = {mixer.label: card_sweep(card, mixer, overrides) for mixer in scored}
         first = next(iter(sweeps.values()), None) or card_sweep(
             card, read_mixer("attention"), overrides
         )
         specs = [run.model_dump(mode="json") for run in first.runs]
-        return cls(sweeps, *_beside(card, specs, against))
+        return cls(sweeps, *_find_baselines(card, specs, against))
 
     @property
     def sweep(self) -> Sweep:
@@ -71,7 +71,7 @@ class ScoreRequest:
         }
 
 
-def _beside(
+def _find_baselines(
     card: str, specs: Sequence[Mapping[str, Any]], against: Path | None
 ) -> tuple[Baselines | None, str]:
     """The baselines for runs of these specifications, and a line about them.
@@ -101,8 +101,6 @@ def _beside(
 
 
 def _scores(baselines: Baselines | None) -> list[MixerScore]:
-    return (
-        [score_mixer(label, rows, baselines.curves) for label, rows in baselines.rows.items()]
-        if baselines
-        else []
-    )
+    if baselines is None:
+        return []
+    return [score_mixer(label, rows, baselines.curves) for label, rows in baselines.rows.items()]

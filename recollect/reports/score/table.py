@@ -24,9 +24,7 @@ Styled = Sequence[tuple[MixerScore, str]]
 def score_tables(
     scores: Sequence[MixerScore], baselines: Sequence[MixerScore], notes: Sequence[str] = ()
 ) -> Group:
-    """A table for each depth, then one for the series and the costs; what was scored is bold,
-    baselines stand below it.
-    """
+    """A table for each depth, then one for series and costs; baselines below what was scored."""
     styled = [*((score, "bold") for score in scores), *((score, "") for score in baselines)]
     if not styled:
         return Group(*(Text(note) for note in notes))

@@ -77,7 +77,7 @@ class Speed:
     run_steps_per_s: float
     first_step_s: float
     memory_per_member: int  # bytes at the peak, of a GPU; 0 on a CPU
-    counted_memory: int  # bytes that the planner counts for a member
+    counted_memory: int  # bytes that are counted for a member
     limit_run_steps_per_s: float
     problem: str = ""  # why there is no number
 

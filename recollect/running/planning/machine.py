@@ -41,8 +41,7 @@ def _gpu() -> Finding:
         return Finding(
             "gpu",
             f"{torch.cuda.get_device_name(device)}, "
-            f"{free_memory(device) / 1e9:.1f} "
-            "GB of memory free",
+            f"{free_memory(device) / 1e9:.1f} GB of memory free",
         )
     if torch.version.cuda is None:
         return Finding(

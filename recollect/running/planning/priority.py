@@ -80,12 +80,9 @@ def budget_text(rows: Sequence[RunRow], minutes: float, folder: object) -> str:
     if stage is None:
         return f"all is trained within the budget of {minutes:g} min"
     return (
-        f"the budget of {minutes:g} min is spent: {ended} of "
-        f"{count_text(len(rows), 'run')} "
-        f"have a result, {left}; "
-        f"next: {ABOUT[stage.name]}\n"
-        f"go on with `recollect resume {folder} --budget "
-        f"{minutes:g}`, or "
+        f"the budget of {minutes:g} min is spent: {ended} of {count_text(len(rows), 'run')} "
+        f"have a result, {left}; next: {ABOUT[stage.name]}\n"
+        f"go on with `recollect resume {folder} --budget {minutes:g}`, or "
         f"without a limit with `recollect resume {folder}`"
     )
 
@@ -155,13 +152,9 @@ _STAGES: dict[Name, Callable[[Cell], list[RunRow]]] = {
 
 
 def _kind(rate: Rate, chance: float) -> str:
-    return (
-        "solved"
-        if rate.mean >= TAU
-        else "chance"
-        if rate.mean <= chance + NEAR_CHANCE
-        else "between"
-    )
+    if rate.mean >= TAU:
+        return "solved"
+    return "chance" if rate.mean <= chance + NEAR_CHANCE else "between"
 
 
 def _todo(rate: Rate) -> list[RunRow]:

@@ -44,7 +44,7 @@ class SpeedModel:
         count: Callable[[RunSpec], int | None] = count_operations,
     ):
         """`guess_s`: seconds of a multiply-add; without one nothing is said before a first number.
-        `count`: multiply-adds of a run-step; None where nobody knows.
+        `count`: multiply-adds of a run-step; None where it is unknown.
         """
         self._guess_s, self._count = guess_s, count
         self._examples: dict[str, RunSpec] = {}  # all by shape
@@ -75,7 +75,7 @@ class SpeedModel:
         if near is None:
             return None if work is None or self._guess_s is None else work * self._guess_s
         like = [near] if work and near.model.mixer.name == run.model.mixer.name else self._known()
-        weights = [self._run_steps[other.shape_id] or 1 for other in like]
+        weights = [self._run_steps.get(other.shape_id) or 1 for other in like]
         seconds = sum(
             weight * (self._known_seconds(other.shape_id) or 0.0)
             for weight, other in zip(weights, like, strict=True)
@@ -104,7 +104,7 @@ class SpeedModel:
         ]
 
     def _known_seconds(self, shape: str) -> float | None:
-        if self._run_steps[shape]:
+        if self._run_steps.get(shape):
             return self._seconds[shape] / self._run_steps[shape]
         return self._measured.get(shape)
 

@@ -101,10 +101,8 @@ def test_a_mixer_with_several_cells_has_one_sentence():
     rows += make_sweep({1e-4: [0.3], 1e-3: [0.5], 1e-2: [0.3]}, width=256)
     (finding,) = findings_of(rows)
     assert finding.sentence == (
-        "attention solves 2 of 3 cells; its narrowest window is 0.3 "
-        "decades "
-        "(7.2e-4 to 1.39e-3) at width 64, "
-        "its widest at least 1.1 decades (1e-4 to 1.39e-3) at width 128."
+        "attention solves 2 of 3 cells; its narrowest window is 0.3 decades (7.2e-4 to 1.39e-3) "
+        "at width 64, its widest at least 1.1 decades (1e-4 to 1.39e-3) at width 128."
     )
     assert finding.cautions == ["1 window reaches the edge of the grid."]
     assert finding.solved
@@ -123,9 +121,8 @@ def test_a_mixer_with_several_cells_has_one_sentence():
         ),
         (
             make_sweep({1e-3: [1.0]}, width=64) + make_sweep({1e-3: [1.0]}, width=128),
-            "attention solves all 2 cells; with a single rate tried, "
-            "nothing is "
-            "known about the window.",
+            "attention solves all 2 cells; with a single rate tried, nothing is known about the "
+            "window.",
         ),
         (
             [make_row(score=None, status="todo", model={"width": width}) for width in (1, 2)],

@@ -54,9 +54,8 @@ def test_a_pipe_gets_whole_lines(mixed):
     assert lines[0] == "26 claims: 2 reproduced, 2 not reproduced, 22 not enough data"
     assert [line.split()[0] for line in lines[1:]] == NAMES
     assert lines[7].startswith(
-        "C7   reproduced       Even tuned, 2-layer Hyena stays "
-        "clearly below "
-        "attention at small widths | "
+        "C7   reproduced       Even tuned, 2-layer Hyena stays clearly below attention at small "
+        "widths | "
     )
     assert "3 seeds" in lines[7]
     assert lines[7].endswith(" | figure: fig2")
@@ -153,9 +152,8 @@ def test_command_with_several_folders_and_json(command, folder: Path, tmp_path: 
 def test_command_into_a_file(command, folder: Path, tmp_path: Path):
     said = command("claims", folder, "--json", "-o", tmp_path / "claims.json")
     assert said.out == (
-        "26 claims: 0 reproduced, 0 not reproduced, 26 not enough data; "
-        "written "
-        f"to {tmp_path / 'claims.json'}\n"
+        "26 claims: 0 reproduced, 0 not reproduced, 26 not enough data; written to "
+        f"{tmp_path / 'claims.json'}\n"
     )
     assert len(json.loads((tmp_path / "claims.json").read_text())) == 26
 

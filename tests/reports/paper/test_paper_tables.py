@@ -148,8 +148,10 @@ def test_diverged_and_missing_runs_are_said():
         for row in runs({"name": "mamba", "gate": False}, 0.5)
     ]
     assert [line[1] for line in lines("table2", rows)[2:5]] == [
-        "62.5 (25.0 to 100), 1 diverged", "37.5 (25.0 to 50.0), 1 diverged", "no result",
-    ]  # fmt: skip
+        "62.5 (25.0 to 100), 1 diverged",
+        "37.5 (25.0 to 50.0), 1 diverged",
+        "no result",
+    ]
 
 
 def test_table_1_has_a_line_per_size_in_the_studys_order():

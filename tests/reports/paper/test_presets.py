@@ -132,8 +132,10 @@ def test_what_each_figure_is_about():
     }
     assert {run.model.depth for run in shapes("fig4")} == {1, 2}
     assert {(run.model.mixer.name, run.model.width) for run in shapes("fig6")} == {
-        ("attention", 2048), ("hyena", 512), ("mamba", 64),
-    }  # fmt: skip
+        ("attention", 2048),
+        ("hyena", 512),
+        ("mamba", 64),
+    }
     assert {run.model.depth for run in shapes("fig13")} == {12}
     assert mixers("fig7") == {"mamba", "mamba2", "delta_net"}
     assert {
@@ -245,9 +247,8 @@ def test_a_specification_is_a_name_or_a_file(tmp_path: Path):
         ("paper:../fig1", "did you mean paper:fig1?"),
         (
             "paper:fig9",
-            "paper:fig9 is a diagram, there is nothing to train; "
-            "`recollect "
-            "presets` lists what there is",
+            "paper:fig9 is a diagram, there is nothing to train; `recollect presets` lists what "
+            "there is",
         ),
         (
             "paper:fig1:big",

@@ -19,8 +19,8 @@ PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
 
 @pytest.fixture
 def device(monkeypatch) -> list[tuple[str, int, int]]:
-    """A device whose speed is known: time per operation by mixer, nothing gained by company; what
-    it was asked to measure.
+    """A device whose speed is known: time per operation by mixer, nothing gained by training
+    together. What it was asked to measure.
     """
     asked: list[tuple[str, int, int]] = []
 
@@ -71,7 +71,7 @@ def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
     assert device == [("attention", forecasting.FEWEST_ROWS, 1)]
 
 
-def test_the_best_company_is_sought_only_where_that_is_quick(monkeypatch, make_run, device):
+def test_the_best_pack_size_is_sought_only_where_that_is_quick(monkeypatch, make_run, device):
     runs = [make_run({"seed": seed}) for seed in range(4)]
     work = cost(runs[0]).operations
     (quick,) = forecast(runs, set(), CPU)

@@ -64,8 +64,8 @@ function rateAxis(rates) {
 // A line across the whole plot at one height, or whatever `more` makes of it.
 const guide = (height, line = {}, more = {}) => ({
   type: "line",
-  layer: "between", // above the grid, which would hide a guide at one of its heights
-  xref: "x domain", // with "paper" plotly would draw it below the grid
+  layer: "below",
+  xref: "paper",
   x0: 0,
   x1: 1,
   y0: height,
@@ -73,6 +73,10 @@ const guide = (height, line = {}, more = {}) => ({
   line: { color: COLOURS.faint, width: 1, ...line },
   ...more,
 });
+
+// Plotly draws what is "below" under its grid, which would hide a level at one of its heights.
+const chanceGuide = (chance, more = {}) =>
+  guide(chance, { dash: "dot", width: 1.2 }, { layer: "above", ...more });
 
 // The band over seeds around the means of some rates.
 function bandTrace(x, rates, kind, colour) {

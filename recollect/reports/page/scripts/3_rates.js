@@ -108,7 +108,7 @@ function ratePanel([key, cells], band) {
       }),
       shapes: [
         guide(data.tau, { width: 0.8 }),
-        ...chances.map((chance) => guide(chance, { dash: "dot", width: 1.2 })),
+        ...chances.map((chance) => chanceGuide(chance)),
         ...data.zoology
           .filter(inRange)
           .map((rate) => guide(0, { dash: "dash" }, { xref: "x", x0: rate, x1: rate, y1: 1 })),

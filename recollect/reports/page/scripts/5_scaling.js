@@ -101,7 +101,7 @@ pictures.push({
       layout: layout({
         xaxis: sizeAxis(this.size, values),
         yaxis: axis(`${scoreNames(cells)}, best rate`, { range: [-0.03, 1.05] }),
-        shapes: [guide(cells[0].chance, { dash: "dot", width: 1.2 })],
+        shapes: [chanceGuide(cells[0].chance)],
       }),
     };
     plotInto(byId("scaling-plots"), [plot]);

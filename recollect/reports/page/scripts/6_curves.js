@@ -135,7 +135,7 @@ pictures.push({
         yaxis2: axis(scoreNames([cell]), { domain: [0, 0.47], range: [-0.03, 1.03] }),
         shapes: [
           ...levels.map(([, level]) => guide(level, { dash: "dash" }, { yref: "y" })),
-          guide(cell.chance, { dash: "dot" }, { yref: "y2" }),
+          chanceGuide(cell.chance, { yref: "y2" }),
         ],
         annotations: levels.map(levelName),
       }),

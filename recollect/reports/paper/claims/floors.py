@@ -9,7 +9,7 @@ from recollect.tasks.options.placement import position_only_accuracy
 
 
 def floor(subject: Subject) -> float:
-    """The best accuracy from position alone on this very task; chance where it is not mqar."""
+    """The best accuracy from position alone on this task; chance where it is not mqar."""
     if subject.task["name"] != "mqar":
         return subject.cell.chance
     return position_only_accuracy(MqarSpec.model_validate(subject.task))

@@ -78,7 +78,7 @@ def _reduced(
 
 
 def _scale(group: Group) -> str:
-    """In what the rows differ from the study; sizes and widths stand with the numbers."""
+    """How the rows differ from the study; the numbers name sizes and widths."""
     short = reductions(group.recipe)
     sizes = {size_text(s.size) for own in group.subjects.values() for s in own if any(s.size)}
     if not short:

@@ -1,7 +1,7 @@
 """The score of a cell at its best rate and the window around it, as far as they are known.
 
 Strictly, only rates with enough seeds count, a score is known exactly only after a search that is
-fine and wide enough, and a window only on a fine grid. As it is, whatever was trained will do.
+fine and wide enough, and a window only on a fine grid. As it is, whatever was trained counts.
 """
 
 import math

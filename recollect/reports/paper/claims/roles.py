@@ -17,11 +17,20 @@ from recollect.spec.model import ModelSpec
 # What the study leaves open: a variant in these may still be what it trained. Anything else is
 # another model.
 OPEN_OPTIONS = {
-    "model.block", "model.norm", "model.positions", "model.dropout",
-    "model.mixer.init", "model.mixer.filter", "model.mixer.ratio_layers", "model.mixer.heads",
-    "model.mixer.precision", "model.mixer.conv_kernel", "model.mixer.conv_place",
-    "model.mixer.conv_padding", "model.mixer.rope_share",
-}  # fmt: skip
+    "model.block",
+    "model.norm",
+    "model.positions",
+    "model.dropout",
+    "model.mixer.init",
+    "model.mixer.filter",
+    "model.mixer.ratio_layers",
+    "model.mixer.heads",
+    "model.mixer.precision",
+    "model.mixer.conv_kernel",
+    "model.mixer.conv_place",
+    "model.mixer.conv_padding",
+    "model.mixer.rope_share",
+}
 SHAPE = ("model.mixer.name", "model.width", "model.depth")
 
 

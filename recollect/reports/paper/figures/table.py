@@ -12,11 +12,23 @@ from recollect.plotting.text import plain, printable, write
 
 LETTER, COLUMN_GAP, LINE = 0.066, 0.22, 0.19  # inches
 _LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
-    "%": r"\%", "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "±": r"$\pm$", "…": r"\dots{}",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "±": r"$\pm$",
+    "…": r"\dots{}",
+}
 
 
 @dataclass(frozen=True)
@@ -45,15 +57,26 @@ class Table:
         head, *lines = [
             " & ".join(_latex(text) for text in line) + r" \\" for line in (self.head, *self.lines)
         ]
-        return "\n".join([
-            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
-            r"\begin{table}", r"\centering",
-            rf"\caption{{{_latex(self.title)}. {_latex(' '.join(self.notes))}}}",
-            rf"\label{{tab:{self.name}}}",
-            rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
-            head, r"\midrule", *lines, r"\bottomrule",
-            r"\end{tabular}", r"\end{table}",
-        ]) + "\n"  # fmt: skip
+        return (
+            "\n".join(
+                [
+                    "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
+                    r"\begin{table}",
+                    r"\centering",
+                    rf"\caption{{{_latex(self.title)}. {_latex(' '.join(self.notes))}}}",
+                    rf"\label{{tab:{self.name}}}",
+                    rf"\begin{{tabular}}{{{columns}}}",
+                    r"\toprule",
+                    head,
+                    r"\midrule",
+                    *lines,
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+            + "\n"
+        )
 
     def figure(self) -> Figure:
         """The table as a picture, with rules above, below and under the head."""

@@ -47,9 +47,8 @@ def test_news_arrive_and_choices_stay(desk, served, tmp_path):
     tab.get_by_text("4 planned = 4 done").wait_for()
     assert 304 in answers, "without news nothing is sent"
     names = (
-        "() => document.querySelector('#rates-plots "
-        ".plot').data.filter((t) "
-        "=> t.name).map((t) => t.name)"
+        "() => document.querySelector('#rates-plots .plot').data.filter((t) => t.name).map((t) => "
+        "t.name)"
     )
     assert tab.evaluate(names) == ["attention"], "what is out of sight waits"
     tab.locator("#rates h2").scroll_into_view_if_needed()

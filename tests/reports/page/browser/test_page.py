@@ -132,9 +132,8 @@ def test_a_choice_changes_what_is_drawn(tab):
 def test_the_band_changes_and_can_be_taken_away(tab):
     figure = plots(tab).first
     bands = (
-        "(plot) => plot.data.filter((t) => t.fill === "
-        "'toself').map((t) => "
-        "t.y.map((y) => Math.round(1000 * y) / 1000))"
+        "(plot) => plot.data.filter((t) => t.fill === 'toself').map((t) => t.y.map((y) => "
+        "Math.round(1000 * y) / 1000))"
     )
     found = {}
     for index, kind in enumerate(("min-max", "std", "interval")):
@@ -165,8 +164,7 @@ def test_the_legend_hides_and_isolates(tab):
 def test_a_plot_offers_to_save_and_zoom_and_to_send_nothing_away(tab):
     plots(tab)
     offered = (
-        "(all) => [...new Set(all.map((one) => "
-        "one.dataset.title ?? "
+        "(all) => [...new Set(all.map((one) => one.dataset.title ?? "
         "one.getAttribute('aria-label')))]"
     )
     found = tab.locator("#rates-plots .modebar-btn").evaluate_all(offered)
@@ -224,8 +222,7 @@ def test_a_command_is_copied(tab):
 
 def test_tables_sort_by_what_their_numbers_are(tab):
     column = (
-        "() => [...document.querySelectorAll('#runs-lines "
-        "tr')].map((row) => "
+        "() => [...document.querySelectorAll('#runs-lines tr')].map((row) => "
         "row.cells[2].textContent)"
     )
     tab.locator("#runs th button", has_text="rate").click()

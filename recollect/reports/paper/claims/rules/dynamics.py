@@ -81,7 +81,7 @@ def mamba_bumps(group: Group) -> Check:
 
 def _shown(group: Group, role: Role) -> Subject | None:
     """Whose curves the figure shows: the widest attention, else the narrowest model that solves the
-    task; of several that differ in how they were looked at, the one looked at most.
+    task; of several that differ in their evaluations, the one with most.
     """
     own = [(subject, group.trusted_cell(subject).best) for subject in group.subjects.get(role, ())]
     if role is ATTENTION_1:

@@ -210,9 +210,7 @@ def _gain(group: Group, role: Role, panel: Panel) -> Measure:
 
 
 def held_out(rates: Sequence[Rate]) -> float | None:
-    """The mean over seeds of the score at the rate which the other seeds like best; None below two
-    seeds at every rate.
-    """
+    """The mean over seeds of the score at the other seeds' best rate; None below two seeds."""
     seeds = set.intersection(*(set(rate.scores) for rate in rates)) if rates else set()
     if len(seeds) < 2:
         return None
