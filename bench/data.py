@@ -23,8 +23,8 @@ SETTINGS: dict[str, TaskSpec] = {
 
 
 def seconds(spec: TaskSpec, device: str) -> float:
-    """The first batch, which draws the whole set; for fresh data as many steps as make 100,000
-    (copying: 1,000) rows.
+    """The first batch, which draws the whole set;
+    for fresh data as many steps as make 100,000 (copying: 1,000) rows.
     """
     steps = (
         1

@@ -1,5 +1,5 @@
-"""What early decisions would have saved, and changed: `python bench/early_decisions.py
-DIR|EXPORT.json ...`.
+"""What early decisions would have saved, and changed:
+`python bench/early_decisions.py DIR|EXPORT.json ...`.
 
 Replays the rules of recollect/training/early.py on the full curves of stored results: folders of
 results, or files made by `recollect export DIR --format json --curves`. Only runs that were trained

@@ -1,5 +1,5 @@
-"""Write docs/mixers.md from the registry and from the deviations that `make peers` measured: python
-docs/mixers.py.
+"""Write docs/mixers.md from the registry and from the deviations
+that `make peers` measured: python docs/mixers.py.
 """
 
 import json

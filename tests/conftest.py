@@ -104,8 +104,8 @@ class Said(NamedTuple):
 
 
 def run_command(*arguments: object) -> Said:
-    """`recollect ARGUMENTS` inside this process, whose signals it gives back (a sweep takes them
-    over).
+    """`recollect ARGUMENTS` inside this process,
+    whose signals it gives back (a sweep takes them over).
     """
     from recollect.cli import app as cli
 

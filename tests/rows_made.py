@@ -1,5 +1,5 @@
-"""Rows made by hand for the tests of analysis, report and export: known scores at known rates, no
-training.
+"""Rows made by hand for the tests of analysis, report and export:
+known scores at known rates, no training.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ def make_row(
     model: dict[str, Any] | None = None,
     **fields: Any,
 ) -> RunRow:
-    """A run of a small sweep; `model` overrides keys of the model's table, `fields` those of the
-    row.
+    """A run of a small sweep; `model` overrides keys of the model's table,
+    `fields` those of the row.
     """
     spec = {
         "task": {"name": "mqar", "length": 64, "pairs": 4},

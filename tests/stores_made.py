@@ -1,5 +1,5 @@
-"""Stores filled by hand for the tests of what reads them: rows in, a folder of results out, no
-training.
+"""Stores filled by hand for the tests of what reads them:
+rows in, a folder of results out, no training.
 """
 
 import json

@@ -43,8 +43,8 @@ def study_row(
     train: dict[str, Any] | None = None,
     **model: Any,
 ) -> RunRow:
-    """One finished run of the study; `task` stands in for mqar, `model` and `train` add to their
-    tables.
+    """One finished run of the study; `task` stands in for mqar,
+    `model` and `train` add to their tables.
     """
     table = mixer if isinstance(mixer, dict) else {"name": mixer}
     run = RunSpec.parse(
@@ -97,8 +97,8 @@ def study_rows(
 
 
 def study_curve(row: RunRow, points: int = 60) -> list[Evaluation]:
-    """A curve that ends at the row's score: a plateau at ln V, a fall to ln K, and (if it learns) a
-    slide to zero.
+    """A curve that ends at the row's score:
+    a plateau at ln V, a fall to ln K, and (if it learns) a slide to zero.
     """
     vocabulary, pairs, steps = (
         row.spec["task"]["vocabulary"],

@@ -1,5 +1,5 @@
-"""The pages under docs/ that are generated are what their scripts write: nothing in them was typed
-by hand.
+"""The pages under docs/ that are generated are what their scripts write:
+nothing in them was typed by hand.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Every mixer with every option worth testing, found in the registry: a new mixer or option is here
-by being registered.
+"""Every mixer with every option worth testing, found in the registry:
+a new mixer or option is here by being registered.
 """
 
 from dataclasses import dataclass, field

@@ -109,8 +109,8 @@ def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
 
 
 def sparse_best(cell: Cell) -> Rate | None:
-    """The best of Zoology's four rates; None before all four have a score, since the best of fewer
-    is another search.
+    """The best of Zoology's four rates; None before all four have a score,
+    since the best of fewer is another search.
     """
     rates = [rate for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
     if len(rates) < len(ZOOLOGY_RATES):

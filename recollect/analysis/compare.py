@@ -1,5 +1,5 @@
-"""Two sweeps compared: the cells both have, how far their best scores lie apart, and which windows
-moved.
+"""Two sweeps compared: the cells both have, how far their best scores lie apart,
+and which windows moved.
 
 The 95 % interval of the difference of two best means is Welch's (Student's t with the degrees of
 freedom of Welch and Satterthwaite); a difference counts only if its interval excludes zero. With a

@@ -199,8 +199,8 @@ def _calm_before(
 
 
 def _bag_of_letters(letters: int, alphabet: int) -> float:
-    """The mean entropy of the letters of a random string: ln n - mean of sum(c ln c) / n, with c
-    each letter's count.
+    """The mean entropy of the letters of a random string:
+    ln n - mean of sum(c ln c) / n, with c each letter's count.
     """
     share = 1 / alphabet
     repeats = sum(

@@ -82,8 +82,8 @@ def scaling_lines(
 
 
 def rank_correlation(points: Sequence[ScalingPoint]) -> float | None:
-    """Spearman's coefficient of x and the mean score; None where one of them never changes, or
-    below two points.
+    """Spearman's coefficient of x and the mean score;
+    None where one of them never changes, or below two points.
     """
     try:
         return correlation(

@@ -80,8 +80,8 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, to be stored")] = False,
     device: Device = "auto",
 ) -> None:
-    """Speed on this machine: run-steps per second by mixer and shape, and the share of what the
-    hardware could do.
+    """Speed on this machine: run-steps per second by mixer and shape,
+    and the share of what the hardware could do.
     """
     from recollect.api import choose_device
     from recollect.cli.speed_tables import bench_table

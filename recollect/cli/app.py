@@ -1,9 +1,9 @@
 """The command line: its verbs, and what becomes of errors.
 
 Only this package prints, and only it knows about exit codes and signals. Nothing heavy is imported
-before it is needed: `recollect --help` and `recollect status` never load torch. Exit codes: 0 done;
-1 some runs failed; 2 bad specification or usage; 3 damaged store; 4 out of disk or memory; 130/143
-stopped.
+before it is needed: `recollect --help` and `recollect status` never load torch.
+Exit codes: 0 done; 1 some runs failed; 2 bad specification or usage; 3 damaged store; 4 out of disk
+or memory; 130/143 stopped.
 """
 
 import io

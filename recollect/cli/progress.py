@@ -37,8 +37,8 @@ class _Pack:
 
 
 class Progress:
-    """Fed with the events of a training. A rich renderable for a terminal; `line` for everything
-    else.
+    """Fed with the events of a training. A rich renderable for a terminal;
+    `line` for everything else.
     """
 
     def __init__(

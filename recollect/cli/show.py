@@ -89,8 +89,8 @@ def figure(
         str, typer.Option(help="how far seeds lie apart: min-max, std or interval")
     ] = "min-max",
 ) -> None:
-    """Draw one of the study's figures or tables from rows; NAME.png, or NAME.md for a table, if no
-    file is given.
+    """Draw one of the study's figures or tables from rows;
+    NAME.png, or NAME.md for a table, if no file is given.
     """
     from recollect.api import Results
     from recollect.reports.paper.figures import write_figure
@@ -104,8 +104,8 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="a list of one object per claim")] = False,
     output: Output = None,
 ) -> None:
-    """Every claim of the study: reproduced, not reproduced, or not enough data, with the
-    numbers.
+    """Every claim of the study: reproduced, not reproduced, or not enough data,
+    with the numbers.
     """
     from recollect.api import Results
     from recollect.reports.paper.claims import check

@@ -59,8 +59,8 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
 
 
 def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:
-    """One line per mixer and shape; with a stored result to compare with, today's speed as a share
-    of it.
+    """One line per mixer and shape; with a stored result to compare with,
+    today's speed as a share of it.
     """
     products = f"matrix product {report.multiply_adds_per_s / 5e11:,.1f} TFLOP/s"
     about = f"{report.device}: copy {report.copy_bytes_per_s / 1e9:,.0f} GB/s, {products}"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
-    """The main job in miniature on any CPU: attention and Mamba over learning rates, their windows,
-    a report.
+    """The main job in miniature on any CPU:
+    attention and Mamba over learning rates, their windows, a report.
     """
     from recollect.spec.sweep import read_sweep
 
@@ -144,8 +144,8 @@ def score(
         typer.Option(metavar="FILE", help="write the finished card there, as baselines"),
     ] = None,
 ) -> None:
-    """Train the standard card of a mixer (windows, width, length, cost) and show it beside the
-    baselines.
+    """Train the standard card of a mixer (windows, width, length,
+    cost) and show it beside the baselines.
     """
     limit = Budget.start(budget, workers)
     from recollect.api import Results, choose_device

@@ -30,8 +30,8 @@ class Site:
 
 @dataclass(frozen=True)
 class EffectiveAttention:
-    """A mixer as a matrix over positions (the study's eq. 1): finish(weights @ values) is the
-    mixer's output.
+    """A mixer as a matrix over positions (the study's eq. 1):
+    finish(weights @ values) is the mixer's output.
 
     H counts whatever has its own matrix: heads, or single channels. Row i of a matrix belongs to
     the output at position i.
@@ -46,8 +46,8 @@ class EffectiveAttention:
 
 
 class Mixer(Layer):
-    """Base of every mixer. Parameters are counted, never declared; what cannot be counted is a
-    method.
+    """Base of every mixer. Parameters are counted, never declared;
+    what cannot be counted is a method.
     """
 
     # False for the few ablations that look ahead; they have no step-by-step form
@@ -57,13 +57,13 @@ class Mixer(Layer):
 
     @abstractmethod
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        """Mix over time; the output at position t depends on positions <= t of the same member and
-        row alone.
+        """Mix over time; the output at position t depends on positions <= t
+        of the same member and row alone.
         """
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """`forward` at K positions of each row, y_PBKD: all that is asked of the last layer of a
-        model.
+        """`forward` at K positions of each row, y_PBKD:
+        all that is asked of the last layer of a model.
 
         A mixer that can do with less work for fewer positions says so by an override.
         """
@@ -74,8 +74,8 @@ class Mixer(Layer):
         raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
 
     def step(self, x_PBD: Tensor, state: State) -> tuple[Tensor, State]:
-        """The output at one more position and the state after it: the same function as `forward`,
-        in another order.
+        """The output at one more position and the state after it:
+        the same function as `forward`, in another order.
         """
         raise NotImplementedError(f"{type(self).__name__} has no step-by-step form")
 
@@ -85,12 +85,12 @@ class Mixer(Layer):
 
     @abstractmethod
     def state_size(self) -> int | None:
-        """Floats of the state per sequence after the last position (site.length); None if it is not
-        known.
+        """Floats of the state per sequence after the last position (site.length);
+        None if it is not known.
         """
 
     @abstractmethod
     def operations_per_token(self) -> int:
-        """Multiply-adds of one forward pass per token and member, averaged over a full-length
-        sequence.
+        """Multiply-adds of one forward pass per token and member,
+        averaged over a full-length sequence.
         """

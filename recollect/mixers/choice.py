@@ -30,8 +30,8 @@ _AnySingle = Annotated[SerializeAsAny[MixerSpec], BeforeValidator(choose_single)
 
 
 class HybridSpec(MixerSpec):
-    """Layer i has entry i of the list, counted round and round; the name is made of the entries'
-    names.
+    """Layer i has entry i of the list, counted round and round;
+    the name is made of the entries' names.
     """
 
     name: str
@@ -45,8 +45,8 @@ class HybridSpec(MixerSpec):
     @model_validator(mode="before")
     @classmethod
     def _name_it(cls, raw: Any) -> Any:
-        """The name follows from the list; a given one is replaced, so that equal stacks have one
-        identity.
+        """The name follows from the list; a given one is replaced,
+        so that equal stacks have one identity.
         """
         if not isinstance(raw, dict) or not isinstance(raw.get("layers"), list | tuple):
             return raw

@@ -1,5 +1,5 @@
-"""What every mixer's options share: how it wants the model around it, and what a catalogue says
-about it.
+"""What every mixer's options share: how it wants the model around it,
+and what a catalogue says about it.
 
 Torch-free: a specification is checked before anything heavy is imported.
 """
@@ -75,8 +75,8 @@ class MixerSpec(Spec):
         return (self,)
 
     def check(self, width: int, depth: int, positions: Positions) -> None:
-        """Raise ValueError if this mixer cannot be built at this width and depth with these
-        positions.
+        """Raise ValueError if this mixer cannot be built at this width and depth
+        with these positions.
         """
         if positions in ON_SCORES and positions not in self.positions_inside:
             raise ValueError(

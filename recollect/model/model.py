@@ -1,10 +1,10 @@
-"""The model around any mixer: embedding + positions + pre-norm blocks + tied head, for P members at
-once.
+"""The model around any mixer: embedding + positions + pre-norm blocks + tied head,
+for P members at once.
 
-Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. Only
-labelled positions are read: after the last mixer nothing looks at other positions, so what that
-mixer does for its output (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of a
-small model) work on K positions instead of L. The loss is the same.
+Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary.
+Only labelled positions are read: after the last mixer nothing looks at other positions, so what
+that mixer does for its output (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of
+a small model) work on K positions instead of L. The loss is the same.
 """
 
 import math
@@ -36,8 +36,8 @@ POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at t
 
 
 class Block(nn.Module):
-    """x += mixer(norm(x)), then x += channel(norm(x)); the second half may be the norm alone, or
-    left out.
+    """x += mixer(norm(x)), then x += channel(norm(x));
+    the second half may be the norm alone, or left out.
 
     A half hands on what it adds as a branch beside x: the next one takes the sum and its norm in
     one pass over memory.

@@ -28,22 +28,22 @@ def scramble(z: Tensor) -> Tensor:
 
 
 def bits(stream: int | Tensor, counters: Tensor) -> Tensor:
-    """64 random bits for each counter (int64, any shape); several streams are drawn from by
-    broadcasting.
+    """64 random bits for each counter (int64, any shape);
+    several streams are drawn from by broadcasting.
     """
     return scramble(counters * _signed(_STEP) + stream)
 
 
 def below(stream: int, counters: Tensor, bound: int | Tensor) -> Tensor:
-    """A whole number in 0 .. bound - 1 for each counter; no value is favoured by more than bound /
-    2**63.
+    """A whole number in 0 .. bound - 1 for each counter;
+    no value is favoured by more than bound / 2**63.
     """
     return (bits(stream, counters) & 0x7FFFFFFFFFFFFFFF) % bound
 
 
 def uniform(stream: int | Tensor, counters: Tensor) -> Tensor:
-    """A float64 strictly between 0 and 1 for each counter: the middle of one of 2**52 equal
-    intervals.
+    """A float64 strictly between 0 and 1 for each counter:
+    the middle of one of 2**52 equal intervals.
     """
     return (_shifted(bits(stream, counters), 12).double() + 0.5) * math.ldexp(1, -52)
 

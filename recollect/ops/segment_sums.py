@@ -1,5 +1,5 @@
-"""Sums over all segments of a sequence: the logarithm of what a decay leaves of position j at
-position i.
+"""Sums over all segments of a sequence:
+the logarithm of what a decay leaves of position j at position i.
 
     s[i, j] = x_{j+1} + ... + x_i for j <= i,        -inf above the diagonal
 

@@ -1,5 +1,5 @@
-"""What kernels share that treat the rows of x (P, R, D) alone but sum a parameter's gradient over
-them.
+"""What kernels share that treat the rows of x (P, R,
+D) alone but sum a parameter's gradient over them.
 
 The rows of a member are cut into blocks; one program walks through a block and writes its share of
 the sum, and a second kernel adds the shares up. How the rows are cut depends on one member alone,

@@ -77,8 +77,8 @@ class Remark:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run stands: steps to go, its last score; once it has ended, the steps it made and the
-    seconds they took.
+    """Where a run stands: steps to go, its last score;
+    once it has ended, the steps it made and the seconds they took.
     """
 
     run: RunSpec

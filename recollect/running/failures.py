@@ -16,15 +16,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """An error that stays: an illegal access, a failed assertion on the device, a device that fell
-    off the bus.
+    """An error that stays: an illegal access, a failed assertion on the device,
+    a device that fell off the bus.
     """
     return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
 
 
 def refuse_if_lost(error: BaseException, folder: Path) -> None:
-    """After a kernel that crashed, a GPU refuses everything this process asks: other runs must not
-    fail for that.
+    """After a kernel that crashed, a GPU refuses everything this process asks:
+    other runs must not fail for that.
     """
     if is_device_lost(error):
         raise ResourceError(

@@ -105,8 +105,8 @@ class PackQueue:
         return waiting
 
     def _in_order(self, waiting: Iterable[str]) -> list[RunSpec]:
-        """What shares the data that are there comes first: the next shape then only has to build
-        its model.
+        """What shares the data that are there comes first:
+        the next shape then only has to build its model.
         """
         specs = [self._specs[run_id] for run_id in waiting]
         return sorted(specs, key=lambda run: not self.shapes.has_data(run))

@@ -40,8 +40,8 @@ WORTHWHILE_S = 20.0
 
 
 def suitable_processes(runs: Sequence[RunSpec], device: torch.device, available: int) -> int:
-    """How many processes suit these runs: as many as there are cores for their threads and memory
-    for their members.
+    """How many processes suit these runs:
+    as many as there are cores for their threads and memory for their members.
     """
     shapes = {run.shape_id: run for run in runs}.values()
     speeds = SpeedModel(guessed_s(device), operations)
@@ -147,8 +147,8 @@ class WorkerProcesses:
         self._errors[process] = receiver
 
     def _reap(self) -> int:
-        """How many processes were killed since the last call; an error that ended one is raised
-        here.
+        """How many processes were killed since the last call;
+        an error that ended one is raised here.
         """
         killed = 0
         for process in [process for process in self._errors if not process.is_alive()]:

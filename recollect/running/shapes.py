@@ -31,8 +31,8 @@ class Shapes:
         self._limits: dict[str, int] = {}  # that may train at once after memory ran out
 
     def data(self, run: RunSpec) -> Task:
-        """The data of a run; those of the last pack are kept, because the next one often shares
-        them.
+        """The data of a run; those of the last pack are kept,
+        because the next one often shares them.
         """
         key = _data_key(run)
         if self._task is None or self._task[0] != key:
@@ -65,8 +65,8 @@ class Shapes:
         return min(size, self._limits.get(shape, size))
 
     def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
-        """How many of these runs of one shape train together, and how many seconds a step of so
-        many takes.
+        """How many of these runs of one shape train together,
+        and how many seconds a step of so many takes.
         """
         self._sizes.pop(runs[0].shape_id, None)  # it may have been measured with fewer at hand
         size = min(self.pack_size(runs), len(runs))

@@ -1,5 +1,5 @@
-"""Signals that ask for an end: the first one stops after a checkpoint, a second one from the
-keyboard at once.
+"""Signals that ask for an end: the first one stops after a checkpoint,
+a second one from the keyboard at once.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""One worker: claim runs -> train them together -> checkpoint -> finish, until nothing is left to
-claim.
+"""One worker: claim runs -> train them together -> checkpoint -> finish,
+until nothing is left to claim.
 
 All state is in the store and in the checkpoint files, so a worker may die anywhere; the next one
 goes on from there. Several workers may share a folder. Events go to `listen`; nothing is
@@ -78,8 +78,8 @@ class Worker:
         return self.folder / "checkpoints"
 
     def work(self, selection: Selection = EVERYTHING) -> None:
-        """Until nothing of the selection is todo. Runs that a living process holds are left to
-        it.
+        """Until nothing of the selection is todo. Runs
+        that a living process holds are left to it.
         """
         with contextlib.closing(self._compile_ahead):
             sweep_orphans(self.checkpoints)
@@ -187,8 +187,8 @@ class Worker:
         return Stopped(f"stopped; go on with `recollect resume {self.folder}`", code)
 
     def _retry_smaller(self, pack: Pack) -> None:
-        """Out of memory: half as many together next time; a run that does not fit alone has
-        failed.
+        """Out of memory: half as many together next time;
+        a run that does not fit alone has failed.
         """
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

@@ -1,5 +1,5 @@
-"""What all parts of a specification share: frozen, closed, strictly typed models, and refusals in
-plain words.
+"""What all parts of a specification share:
+frozen, closed, strictly typed models, and refusals in plain words.
 
 A specification is data: read from TOML, it executes nothing, and two spellings of the same content
 are equal.
@@ -17,8 +17,8 @@ from recollect.errors import SpecError
 
 
 class PerMember:
-    """Marks a field that may differ between the members of one population: it changes no tensor's
-    shape.
+    """Marks a field that may differ between the members of one population:
+    it changes no tensor's shape.
     """
 
 
@@ -57,8 +57,8 @@ class Spec(BaseModel):
 
 
 class NestedError(ValueError):
-    """Problems of a part that was validated on its own; each line starts with the path inside that
-    part.
+    """Problems of a part that was validated on its own;
+    each line starts with the path inside that part.
     """
 
 

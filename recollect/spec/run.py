@@ -42,8 +42,8 @@ class RunSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, raw: Any) -> Any:
-        """Fill in what depends on several parts: batch from the length, steps from epochs,
-        evaluations from steps.
+        """Fill in what depends on several parts:
+        batch from the length, steps from epochs, evaluations from steps.
         """
         if not isinstance(raw, dict) or not isinstance(raw.get("train", {}), dict):
             return raw

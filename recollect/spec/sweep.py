@@ -85,8 +85,8 @@ def parse_sweep(
 
 
 def _load(text: str) -> dict[str, Any]:
-    """The tables of a TOML text, or a ValueError; what would keep the parser busy for minutes is
-    refused before.
+    """The tables of a TOML text, or a ValueError;
+    what would keep the parser busy for minutes is refused before.
     """
     # Its time grows with the square of the number of parts of a key such as a.b.c; the dots inside
     # numbers are harmless.
@@ -147,8 +147,8 @@ def group_by_shape(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
 
 
 def log_grid(low: float, high: float, points: int) -> list[float]:
-    """Equally spaced in the logarithm; inner points are rounded to four digits, as one would type
-    them.
+    """Equally spaced in the logarithm; inner points are rounded to four digits,
+    as one would type them.
     """
     if points == 1:
         return [low]

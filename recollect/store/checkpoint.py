@@ -40,8 +40,8 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A population between two steps; the first axis of every tensor is the member, in the order of
-    `run_ids`.
+    """A population between two steps; the first axis of every tensor is the member,
+    in the order of `run_ids`.
     """
 
     run_ids: tuple[str, ...]

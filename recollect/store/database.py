@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 class Database:
-    """One open results file, with its lock and its transactions; `store.Store` defines what is in
-    them.
+    """One open results file, with its lock and its transactions;
+    `store.Store` defines what is in them.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection):
@@ -50,8 +50,8 @@ class Database:
 
     @classmethod
     def create(cls, folder: Path) -> Self:
-        """The store of `folder`, made if there is none. A process killed in here does not hinder
-        the next.
+        """The store of `folder`, made if there is none. A process killed
+        in here does not hinder the next.
         """
         path = folder / FILE
         make_folder(folder)
@@ -144,8 +144,8 @@ def connect_writer(path: Path, create: bool) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that changes no row and leaves no file behind, also beside writers and in a
-    read-only folder.
+    """A connection that changes no row and leaves no file behind,
+    also beside writers and in a read-only folder.
     """
     if os.access(path.parent, os.W_OK):
         # Not mode=ro, which leaves its -shm and -wal behind: only a connection that may write can
@@ -166,8 +166,8 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def recognise(connection: sqlite3.Connection, path: Path) -> bool:
-    """True if the file is a results database of ours, False if it is empty; anything else is
-    refused.
+    """True if the file is a results database of ours, False if it is empty;
+    anything else is refused.
     """
 
     def read_identity() -> tuple[int, int, int]:

@@ -18,8 +18,8 @@ def this_process() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """True only if it is certain that `owner` no longer runs; another machine's processes are never
-    certain.
+    """True only if it is certain that `owner` no longer runs;
+    another machine's processes are never certain.
     """
     parts = owner.rsplit("|", 3)
     if len(parts) != 4 or not parts[2].isdecimal() or os.name != "posix":

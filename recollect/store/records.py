@@ -50,8 +50,8 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """How one attempt ended; `last` is the final point of the curve, stored in the same
-    transaction.
+    """How one attempt ended; `last` is the final point of the curve,
+    stored in the same transaction.
     """
 
     run_id: str

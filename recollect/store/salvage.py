@@ -1,5 +1,5 @@
-"""What can still be read from a damaged results database: row by row, around the bad pages, on a
-copy.
+"""What can still be read from a damaged results database:
+row by row, around the bad pages, on a copy.
 
 If the table of contents itself is bad, the copy gets that of an empty database: all files of one
 schema have the same. If the page that leads to all runs is bad, nothing can be reached this way;
@@ -82,8 +82,8 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
 def _runs(
     connection: sqlite3.Connection, most: int, problems: list[str]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Rows from the front until a bad page, from the back until a bad page, and one by one in
-    between.
+    """Rows from the front until a bad page, from the back until a bad page,
+    and one by one in between.
     """
     query = f"SELECT rowid, {RUN_COLUMNS} FROM runs"
     front = list(_until_error(connection, f"{query} ORDER BY rowid", problems))

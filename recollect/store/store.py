@@ -1,5 +1,5 @@
-"""The results database of one folder: what is planned, who runs it, what came out. Only this folder
-speaks SQL.
+"""The results database of one folder:
+what is planned, who runs it, what came out. Only this folder speaks SQL.
 
 A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Every transition is
 one transaction guarded by (status, attempt), so a worker that was taken for dead and comes back
@@ -98,8 +98,8 @@ class Store(Database):
     # ---- holding ----
 
     def claim(self, run_ids: Iterable[str], owner: str, lease_s: float) -> dict[str, int]:
-        """Those of `run_ids` that were todo and are now `owner`'s, with the attempt number that
-        proves it.
+        """Those of `run_ids` that were todo and are now `owner`'s,
+        with the attempt number that proves it.
         """
         now = self.clock()
         with self._transaction() as connection:
@@ -176,8 +176,8 @@ class Store(Database):
     # ---- results ----
 
     def record(self, claims: Claims, evaluations: Iterable[tuple[str, Evaluation]]) -> set[str]:
-        """Points of many runs' curves at once, each put in or replaced; returns the claims that are
-        no longer held.
+        """Points of many runs' curves at once, each put in or replaced;
+        returns the claims that are no longer held.
         """
         points = list(evaluations)
         with self._transaction():
@@ -273,8 +273,8 @@ class Store(Database):
         ]
 
     def span(self) -> tuple[float | None, float | None]:
-        """When the first run was started and the last one finished, in seconds since 1970; None
-        before that.
+        """When the first run was started and the last one finished, in seconds since 1970;
+        None before that.
         """
         found: tuple[float | None, float | None] = self._read(
             "SELECT min(started), max(finished) FROM runs"

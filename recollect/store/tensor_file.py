@@ -147,8 +147,8 @@ class TensorFormat:
 
 
 def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterator[Any]:
-    """The bytes of `safetensors.torch.save`, piece by piece: that one holds a second copy of every
-    tensor.
+    """The bytes of `safetensors.torch.save`, piece by piece:
+    that one holds a second copy of every tensor.
     """
     for name, tensor in tensors.items():
         if tensor.dtype not in _DTYPES:

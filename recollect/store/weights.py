@@ -97,8 +97,8 @@ class Keeper:
                     _remove(self.folder, before.run_id)
 
     def tidy(self, store: Store) -> None:
-        """Read what is kept of finished runs, and remove what is not the best: left by a kill, or
-        by another worker.
+        """Read what is kept of finished runs, and remove what is not the best:
+        left by a kill, or by another worker.
         """
         if not self.folder.is_dir():
             return

@@ -1,5 +1,5 @@
-"""Multi-query associative recall (Arora et al. 2023): pairs in front, every key asked once behind
-them.
+"""Multi-query associative recall (Arora et al. 2023):
+pairs in front, every key asked once behind them.
 
     position   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
     tokens    97   1  62  14  61  26  61   0  97   0  62   0   0   0   0   0

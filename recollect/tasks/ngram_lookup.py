@@ -48,8 +48,8 @@ def rows(
 
 
 def _first_occurrence(strings: Strings, taken_X1: Tensor, ngram: int) -> Tensor:
-    """Where the n-gram at `taken` stands for the first time: at `taken` or before, so never behind
-    the string's end.
+    """Where the n-gram at `taken` stands for the first time:
+    at `taken` or before, so never behind the string's end.
     """
     letters_XN = strings.letters_XN
     places = letters_XN.shape[1] - ngram + 1

@@ -1,5 +1,5 @@
-"""Train and test without a common example, by construction: no rejection and no table of what was
-seen.
+"""Train and test without a common example, by construction:
+no rejection and no table of what was seen.
 
 What an example is about (the pairs, the string) is drawn token by token. Everything but its last
 token decides, through a fixed hash, which of the tokens still free may end it in the test world;
@@ -33,8 +33,8 @@ def world_of(split: str) -> World:
 
 
 def prefix_hash(tokens_BN: Tensor, valid_BN: Tensor | None = None) -> Tensor:
-    """A 63-bit hash of each row's tokens and their order; positions that are not valid are left
-    out.
+    """A 63-bit hash of each row's tokens and their order;
+    positions that are not valid are left out.
     """
     place_N = torch.arange(tokens_BN.shape[1], device=tokens_BN.device)
     term_BN = scramble((tokens_BN + 1) * (bits(key("place"), place_N) | 1))
@@ -44,8 +44,8 @@ def prefix_hash(tokens_BN: Tensor, valid_BN: Tensor | None = None) -> Tensor:
 
 
 def last_rank(world: World, hash_B: Tensor, free: int, stream: int, counters_B: Tensor) -> Tensor:
-    """Which of the `free` tokens (counted from 0) ends each row, uniformly among those of its
-    world.
+    """Which of the `free` tokens (counted from 0) ends each row,
+    uniformly among those of its world.
     """
     test = max(1, free // _SHARE)
     turned_B = (

@@ -1,5 +1,5 @@
-"""What the tasks of strings share: strings of a split, examples spelt from pieces, rows packed with
-examples.
+"""What the tasks of strings share: strings of a split, examples spelt from pieces,
+rows packed with examples.
 
 A label is the next token: the label of position i is token i + 1. An answer's letters are trained
 on and scored, the end sign behind them is trained on but not scored, everything else carries no
@@ -104,8 +104,8 @@ def lay_out(spec: StringsSpec, split: str, examples: Examples, rows: int) -> Bat
 
 
 def _pack(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
-    """`context` tokens a row, example behind example; one that does not fit is cut off and carries
-    no label.
+    """`context` tokens a row, example behind example;
+    one that does not fit is cut off and carries no label.
     """
     size_BM = examples.size_X.view(rows, -1)
     end_BM = size_BM.cumsum(1)

@@ -1,5 +1,5 @@
-"""The training loop: a population from its step to the end of its last member. Yields events; does
-no I/O.
+"""The training loop: a population from its step to the end of its last member. Yields events;
+does no I/O.
 
 Before every step the caller gets control (`BeforeStep`): everything before it was yielded, so it
 can save or stop there; it must not wait for the device. Evaluations, ends of members and

@@ -28,8 +28,8 @@ EXEMPT: dict[str, tuple[Kind, ...]] = {
 
 
 class StepNumbers:
-    """The numbers that change from step to step, in fixed tensors: a recorded step reads them
-    there.
+    """The numbers that change from step to step, in fixed tensors:
+    a recorded step reads them there.
     """
 
     def __init__(self, population: int, device: torch.device):
@@ -112,8 +112,8 @@ class AdamW:
             parameter.grad = None
 
     def _clip_factor(self) -> Tensor | None:
-        """The factor of each member's gradient that keeps its norm over all tensors below the
-        member's clip.
+        """The factor of each member's gradient that keeps its norm over all tensors
+        below the member's clip.
         """
         if self._clip_P is None:
             return None

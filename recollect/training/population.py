@@ -1,5 +1,5 @@
-"""P same-shaped runs trained together: weights, optimiser steps, divergence, evaluation,
-compaction.
+"""P same-shaped runs trained together:
+weights, optimiser steps, divergence, evaluation, compaction.
 
 Shapes: P members of the tensors (on a CPU at least two, see `_build`), B rows, L length, K labels a
 row. Nothing between two evaluations waits for the device: rates come from a table there, losses and
@@ -130,8 +130,8 @@ class Population:
         self._steps_since_evaluation += 1
 
     def _forward_backward_update(self) -> None:
-        """From the rows and numbers of this step to new weights; on a GPU recorded once and
-        replayed.
+        """From the rows and numbers of this step to new weights;
+        on a GPU recorded once and replayed.
         """
         batch = self._batch
         assert batch is not None

@@ -9,8 +9,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PopulationState:
-    """Weights, moments, loss sums and first bad steps; the first axis of every tensor is the
-    member.
+    """Weights, moments, loss sums and first bad steps;
+    the first axis of every tensor is the member.
     """
 
     run_ids: tuple[str, ...]

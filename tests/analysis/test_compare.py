@@ -94,8 +94,8 @@ def test_two_seeds_cannot_tell_whether_it_moved():
 
 
 def test_the_end_of_a_grid_is_no_edge():
-    """One grid stops at 1e-3 inside the window, the other goes on: nothing says that the upper edge
-    moved.
+    """One grid stops at 1e-3 inside the window, the other goes on:
+    nothing says that the upper edge moved.
     """
     short = make_sweep({1e-4: [0.0] * 3, 1e-3: [1.0] * 3})
     long = make_sweep({1e-4: [0.0] * 3, 1e-3: [1.0] * 3, 1e-2: [1.0] * 3, 1e-1: [0.0] * 3})

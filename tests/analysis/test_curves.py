@@ -135,8 +135,8 @@ def test_noise_makes_no_bumps_and_hides_none(seed, noise):
 
 
 def test_a_smooth_fall_that_noise_halts_for_a_moment_is_no_bump():
-    """A fall from the first evaluation on seems calm before wherever noise holds it up; that is
-    allowed for.
+    """A fall from the first evaluation on seems calm before wherever noise holds it up;
+    that is allowed for.
     """
     false = 0
     for seed in range(150):

@@ -1,5 +1,5 @@
-"""Hostile specifications and files through the command line: exit code 2 or 3, three lines at most,
-nothing made.
+"""Hostile specifications and files through the command line:
+exit code 2 or 3, three lines at most, nothing made.
 """
 
 import os

@@ -24,8 +24,8 @@ _preloaded = ["harness"]
 
 
 def preload(*modules: str) -> None:
-    """Name the modules the fork server imports once; call it at the top of a test module, before
-    the first child.
+    """Name the modules the fork server imports once;
+    call it at the top of a test module, before the first child.
     """
     # The server looks for modules in PYTHONPATH alone; it inherits this process's environment when
     # it starts.
@@ -103,8 +103,8 @@ def kill_at_random(
     kills: int,
     longest_s: float,
 ) -> Iterator[list[str]]:
-    """Start the worker and kill it after a random delay, `kills` times; yields all that was
-    acknowledged until then.
+    """Start the worker and kill it after a random delay, `kills` times;
+    yields all that was acknowledged until then.
     """
     delays = random.Random(seed)
     for _ in range(kills):

@@ -108,8 +108,8 @@ def outcome(folder: Path) -> dict[str, str]:
 
 
 def move_clock_by_steps() -> None:
-    """From here on the time of packs passes by steps alone, so that a checkpoint falls on every
-    fourth step.
+    """From here on the time of packs passes by steps alone,
+    so that a checkpoint falls on every fourth step.
     """
     now, step = [0.0], Population.train_step
 
@@ -285,8 +285,8 @@ def with_small_files(
 
 
 def without_privileges(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
-    """The command line as a user whom the system may refuse something, also where the tests run as
-    superuser.
+    """The command line as a user whom the system may refuse something,
+    also where the tests run as superuser.
     """
     header, nothing = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
     assert ctypes.CDLL(None).capset(header, nothing) == 0

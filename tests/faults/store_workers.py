@@ -1,5 +1,5 @@
-"""What the processes of the store's and the files' fault tests do; imported once by the fork
-server.
+"""What the processes of the store's and the files' fault tests do;
+imported once by the fork server.
 """
 
 import random
@@ -58,8 +58,8 @@ def write_for_ever(acknowledge: Acknowledge, folder: Path) -> None:
 
 
 def script(folder: Path) -> Iterator[None]:
-    """A whole life of a folder in small durable steps; started again after a death it goes on where
-    it was.
+    """A whole life of a folder in small durable steps;
+    started again after a death it goes on where it was.
     """
     with Store.create(folder) as store:
         yield
@@ -109,8 +109,8 @@ def claim_all(acknowledge: Acknowledge, folder: Path, seed: int) -> None:
 
 
 def stall(acknowledge: Acknowledge, folder: Path, lease_s: float) -> None:
-    """Claim everything, stop like a worker in a debugger, and try to write as if nothing had
-    happened.
+    """Claim everything, stop like a worker in a debugger,
+    and try to write as if nothing had happened.
     """
     with Store.open(folder) as store:
         claims = store.claim(MEMBERS, this_process(), lease_s)

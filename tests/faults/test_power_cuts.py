@@ -1,5 +1,5 @@
-"""Files under power cuts: every prefix of the calls that write one, with what was not synced lost
-in several ways.
+"""Files under power cuts: every prefix of the calls that write one,
+with what was not synced lost in several ways.
 """
 
 import os
@@ -29,8 +29,8 @@ class Inode:
 
 @dataclass
 class Disk:
-    """A disk that may lose what was not synced: file content since its fsync, names since the
-    folder's fsync.
+    """A disk that may lose what was not synced:
+    file content since its fsync, names since the folder's fsync.
     """
 
     names: dict[str, Inode] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""Signals to a real `python -m recollect run`: a checkpoint and an honest exit code, and no number
-changed by it.
+"""Signals to a real `python -m recollect run`:
+a checkpoint and an honest exit code, and no number changed by it.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""A damaged, truncated, robbed or foreign database file: named, never touched, and read as far as
-it can be.
+"""A damaged, truncated, robbed or foreign database file:
+named, never touched, and read as far as it can be.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""What the program loads only when it comes to need it, loaded once, by the fork server, for all
-its children.
+"""What the program loads only when it comes to need it, loaded once,
+by the fork server, for all its children.
 
 Otherwise every child would load it again, for a second or more, and then compute for a quarter of
 one. A real process of the program, as in test_run_signals.py, still loads all by itself.

@@ -1,5 +1,5 @@
-"""docs/add_a_mixer.md does what it says: its file is a plugin that trains, and keeps the contract
-of every mixer.
+"""docs/add_a_mixer.md does what it says:
+its file is a plugin that trains, and keeps the contract of every mixer.
 """
 
 import re

@@ -162,8 +162,8 @@ def test_alibi_slopes_are_those_of_the_paper(heads, exponents):
 
 
 def test_a_shift_of_all_keys_changes_nothing_unless_they_are_turned():
-    """Why the bias of the keys, and of their convolution, has no gradient but rounding under every
-    position but rope.
+    """Why the bias of the keys, and of their convolution,
+    has no gradient but rounding under every position but rope.
     """
     for positions in ("none", "relative", "alibi", "rope"):
         mixer, x_PBLD = (

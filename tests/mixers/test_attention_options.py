@@ -64,8 +64,8 @@ def test_padding_without_a_convolution_is_no_look_ahead():
 
 @pytest.mark.parametrize("positions", ["rope", "alibi", "relative"])
 def test_positions_are_distances(positions):
-    """Rows of equal tokens: the weights of a query and a key are the product of their distance
-    alone.
+    """Rows of equal tokens: the weights of a query and a key are the product
+    of their distance alone.
     """
     mixer = spread(attention(positions, heads=2))
     effective = mixer.effective_attention(inputs(P, B, 1, D, dtype=DOUBLE).expand(P, B, L, D))

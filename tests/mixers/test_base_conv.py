@@ -1,5 +1,5 @@
-"""BaseConv: its equations position by position, which layers are long, what it starts with, what it
-costs.
+"""BaseConv: its equations position by position, which layers are long,
+what it starts with, what it costs.
 """
 
 import math

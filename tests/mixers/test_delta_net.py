@@ -1,5 +1,5 @@
-"""DeltaNet: its initial scale, its counts, the recurrence from the equations, and what each option
-does.
+"""DeltaNet: its initial scale, its counts, the recurrence from the equations,
+and what each option does.
 """
 
 import pytest

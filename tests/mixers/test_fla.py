@@ -1,5 +1,5 @@
-"""Layers of flash-linear-attention by name: what is missing is one line; the adapter unpacks and
-rounds as said.
+"""Layers of flash-linear-attention by name: what is missing is one line;
+the adapter unpacks and rounds as said.
 """
 
 import importlib.metadata

@@ -1,5 +1,5 @@
-"""Gated DeltaNet: its initial decay, its counts, the recurrence from the equations, and what it
-adds to DeltaNet.
+"""Gated DeltaNet: its initial decay, its counts, the recurrence from the equations,
+and what it adds to DeltaNet.
 """
 
 import pytest

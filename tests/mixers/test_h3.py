@@ -1,5 +1,5 @@
-"""H3: its two state spaces step by step, their kernels from the formulas, the start values, what it
-costs, hard numbers.
+"""H3: its two state spaces step by step, their kernels from the formulas,
+the start values, what it costs, hard numbers.
 """
 
 import cmath

@@ -78,8 +78,8 @@ def test_it_is_the_equations(feature_map, normaliser, heads):
 
 @pytest.mark.parametrize("feature_map", FEATURE_MAPS)
 def test_a_query_that_meets_no_key_reads_nothing(feature_map):
-    """relu: a key below zero in every channel; identity: an orthogonal one; elu + 1: features that
-    underflow.
+    """relu: a key below zero in every channel; identity: an orthogonal one; elu + 1:
+    features that underflow.
     """
     mixer = linear_attention(feature_map=feature_map, population=1)
     mixed, sums = torch.zeros(1, 1, 1, 1, 1, dtype=DOUBLE), torch.zeros(1, 1, 1, 1, 1, dtype=DOUBLE)
@@ -92,8 +92,8 @@ def test_a_query_that_meets_no_key_reads_nothing(feature_map):
 
 
 def test_weights_of_both_signs_are_bounded_where_their_sum_is_not():
-    """q . k of +1 and -1 + 1e-9 would be divided by 1e-9; and the output is continuous as the sum
-    crosses zero.
+    """q . k of +1 and -1 + 1e-9 would be divided by 1e-9;
+    and the output is continuous as the sum crosses zero.
     """
     mixer = linear_attention(feature_map="identity", population=1, heads=D)
     with torch.no_grad():
@@ -130,8 +130,8 @@ def test_elu_keeps_its_digits_far_below_zero():
 
 
 def test_the_scale_changes_a_norm_and_no_quotient():
-    """A scale of queries: gone in the quotient, but eps = 1e-5 of the norm sees it while outputs
-    are small.
+    """A scale of queries: gone in the quotient,
+    but eps = 1e-5 of the norm sees it while outputs are small.
     """
     for normaliser, same in (("sum", True), ("rms", False)):
         mixer = linear_attention(feature_map="relu", normaliser=normaliser)

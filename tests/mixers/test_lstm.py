@@ -1,5 +1,5 @@
-"""LSTM beyond the contract: the equations written out, its size, its numbers at the start, the
-forget gate's bias.
+"""LSTM beyond the contract: the equations written out, its size, its numbers at the start,
+the forget gate's bias.
 """
 
 import math

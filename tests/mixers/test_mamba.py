@@ -1,5 +1,5 @@
-"""Mamba and S6: the recurrence from its equations, both initialisations, what each option leaves
-out.
+"""Mamba and S6: the recurrence from its equations, both initialisations,
+what each option leaves out.
 """
 
 import math

@@ -95,8 +95,8 @@ def test_at_the_start_half_of_the_state_is_replaced_at_every_token():
 
 @pytest.mark.parametrize("gate", [-80.0, 80.0, -1e4, 1e4])
 def test_saturated_gates_keep_or_replace_all_and_stay_finite(gate):
-    """In float32, 512 tokens long: keeping is a sum of almost nothing, replacing is the candidate
-    itself.
+    """In float32, 512 tokens long: keeping is a sum of almost nothing,
+    replacing is the candidate itself.
     """
     mixer = min_gru(length=512)
     with torch.no_grad():

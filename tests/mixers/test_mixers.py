@@ -1,5 +1,5 @@
-"""The contract of a mixer, over every mixer and option there is: a new one is tested by being
-registered.
+"""The contract of a mixer, over every mixer and option there is:
+a new one is tested by being registered.
 
 Parallel = step by step, causality, gradients, stress, independence of rows and members, state size,
 effective attention.
@@ -134,8 +134,8 @@ def test_gradients_are_those_of_the_step_by_step_form(case):
 
 @every_function
 def test_some_positions_are_those_of_the_whole_output(case):
-    """What the last layer of a model is asked for, with its gradients: positions in any order, one
-    of them twice.
+    """What the last layer of a model is asked for, with its gradients:
+    positions in any order, one of them twice.
     """
     mixer = spread(case.build(dtype=DOUBLE))
     x_PBLD = inputs(3, 2, LENGTH, WIDTH, dtype=DOUBLE).requires_grad_()

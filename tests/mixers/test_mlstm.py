@@ -1,5 +1,5 @@
-"""mLSTM beyond the contract: the equations written out, its size, its numbers at the start, extreme
-gates, each option.
+"""mLSTM beyond the contract: the equations written out, its size, its numbers at the start,
+extreme gates, each option.
 """
 
 import math
@@ -201,8 +201,8 @@ def test_what_weight_decay_may_spare_is_told_apart():
 @pytest.mark.parametrize("forget", [-200.0, 0.0, 200.0])
 @pytest.mark.parametrize("write", [-200.0, 0.0, 200.0])
 def test_extreme_gates_stay_finite(forget, write):
-    """exp(200) is no float32, and exp(-200) is 0 there; in 512 tokens the forget gate multiplies to
-    e^-102400.
+    """exp(200) is no float32, and exp(-200) is 0 there;
+    in 512 tokens the forget gate multiplies to e^-102400.
     """
     mixer, x_PBLD = mlstm(length=512), inputs(2, 1, 512, 12).requires_grad_()
     with torch.no_grad():
@@ -216,8 +216,8 @@ def test_extreme_gates_stay_finite(forget, write):
 
 
 def test_gates_that_jump_do_not_tell_the_two_forms_apart():
-    """Input gates from e^-150 to e^150 by turns, so that the largest term of a row changes all the
-    time.
+    """Input gates from e^-150 to e^150 by turns,
+    so that the largest term of a row changes all the time.
     """
     mixer, x_PBLD = mlstm(dtype=DOUBLE, length=64), inputs(2, 2, 64, 12, dtype=DOUBLE)
     with torch.no_grad():

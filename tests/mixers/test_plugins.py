@@ -1,5 +1,5 @@
-"""Plugin files: what they register is a run of its own version, and what is wrong with them is one
-line.
+"""Plugin files: what they register is a run of its own version,
+and what is wrong with them is one line.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""RetNet beyond the contract: the equations written out, the decays of its heads, and its numbers
-at the start.
+"""RetNet beyond the contract: the equations written out, the decays of its heads,
+and its numbers at the start.
 """
 
 import cmath

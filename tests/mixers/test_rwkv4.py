@@ -1,5 +1,5 @@
-"""RWKV-4: the recurrence from its equations, the initialisation layer by layer, what the two
-options change.
+"""RWKV-4: the recurrence from its equations, the initialisation layer by layer,
+what the two options change.
 """
 
 import math
@@ -34,8 +34,8 @@ def built(
 
 
 def reference(weights: dict[str, Tensor], x_LD: Tensor) -> Tensor:
-    """One member and row, from the equations: sums over all positions before, without any care for
-    overflow.
+    """One member and row, from the equations:
+    sums over all positions before, without any care for overflow.
     """
     before = torch.zeros_like(x_LD[0])
     keys, values, outputs = [], [], []
@@ -176,8 +176,8 @@ def test_curves_over_the_channels(options, layer, depth, believed):
 
 
 def test_half_of_the_channels_forget_within_a_step():
-    """Quantiles of what is left of a weight after a step, in the first layer (section 3.8 of the
-    fact sheet).
+    """Quantiles of what is left of a weight after a step,
+    in the first layer (section 3.8 of the fact sheet).
     """
     kept = (-built(width=1025).time_decay_PD[0].exp()).exp()
     quantiles = kept.quantile(torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])).tolist()

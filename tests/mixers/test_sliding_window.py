@@ -1,5 +1,5 @@
-"""The sliding window beyond the contract: where it ends, and that inside it everything is
-attention.
+"""The sliding window beyond the contract:
+where it ends, and that inside it everything is attention.
 """
 
 import math
@@ -117,8 +117,8 @@ def test_windows_without_keys_in_whole_blocks_of_a_kernel_stay_finite():
 
 @pytest.mark.parametrize("positions", ["none", "rope", "alibi", "relative"])
 def test_the_state_is_the_window_and_forgets_where_it_is(positions):
-    """No count of positions is kept: far behind the window's length the steps are still those of
-    the parallel form.
+    """No count of positions is kept: far behind the window's length the steps are still those
+    of the parallel form.
     """
     length, window = 60, 4
     mixer, x_PBLD = (

@@ -1,5 +1,5 @@
-"""Dropout: its share, its masks as a function of seed, step and place, and runs that do not notice
-their company.
+"""Dropout: its share, its masks as a function of seed, step and place,
+and runs that do not notice their company.
 """
 
 import pytest

@@ -34,8 +34,8 @@ def inputs() -> Tensor:
 
 
 def ready(layer: Layer) -> Layer:
-    """In float64, with every member its own random numbers (also where initial values would be ones
-    and zeros).
+    """In float64, with every member its own random numbers (also
+    where initial values would be ones and zeros).
     """
     initialise(layer, [1, 2, 3])
     layer.double()
@@ -51,8 +51,8 @@ def ready(layer: Layer) -> Layer:
 def assert_like_plain_modules(
     layer: Layer, plain: list[nn.Module], x_PBLD: Tensor, weights: dict[str, callable]
 ) -> None:
-    """Compare outputs, input gradients and parameter gradients; `weights` maps our names to views
-    of theirs.
+    """Compare outputs, input gradients and parameter gradients;
+    `weights` maps our names to views of theirs.
     """
     with torch.no_grad():
         for p, module in enumerate(plain):

@@ -38,8 +38,8 @@ def unit(x: Tensor) -> Tensor:
 
 
 def recurrence(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor | None = None) -> Tensor:
-    """S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T, o_t = S_t^T q_t, with the
-    matrices written out.
+    """S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T, o_t = S_t^T q_t,
+    with the matrices written out.
     """
     g = torch.zeros_like(beta) if g is None else g
     state = torch.zeros(*k.shape[:-2], k.shape[-1], v.shape[-1], dtype=k.dtype)
@@ -145,8 +145,8 @@ def test_one_key_at_three_of_four_positions_is_solved_in_float32(beta, tolerance
 
 
 def test_weak_decay_after_strong_decay_keeps_its_digits():
-    """A difference of sums from the start, 500 t, would have an error of 1e-3 in the exponent in
-    float32.
+    """A difference of sums from the start, 500 t,
+    would have an error of 1e-3 in the exponent in float32.
     """
     arguments = drawn(CHUNK, True)
     arguments[4] = torch.full_like(arguments[4], -1e-3)

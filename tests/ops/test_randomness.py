@@ -1,5 +1,5 @@
-"""Random numbers as a function: against a plain reference, against chance, and drawing without
-replacement.
+"""Random numbers as a function: against a plain reference, against chance,
+and drawing without replacement.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""The plain selective scan against a float64 loop under autograd: outputs and all five gradients,
-at awkward lengths.
+"""The plain selective scan against a float64 loop under autograd:
+outputs and all five gradients, at awkward lengths.
 """
 
 import pytest

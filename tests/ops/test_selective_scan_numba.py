@@ -68,8 +68,8 @@ def test_scan_equals_the_plain_one(shape):
 
 
 def test_arguments_of_any_size():
-    """exp, softplus and its slope are our own: to the last bits over the whole range, quietly
-    beyond it.
+    """exp, softplus and its slope are our own:
+    to the last bits over the whole range, quietly beyond it.
     """
     x = torch.cat(
         (torch.linspace(-100, 100, 4001), torch.tensor([0.0, 1e-30, -1e-30, 3e38, -3e38]))
@@ -86,8 +86,8 @@ def test_arguments_of_any_size():
 
 
 def test_strong_decay_stays_finite():
-    """delta = 0.7 with sixteen rates forgets by exp(-11) a step; rates of 1e4 and an infinite one
-    forget all.
+    """delta = 0.7 with sixteen rates forgets by exp(-11) a step;
+    rates of 1e4 and an infinite one forget all.
     """
     u, _, _, b, c, skip = scan_inputs(P=1, B=1, L=200, E=8, N=16)
     a = -torch.arange(1.0, 17).repeat(1, 8, 1)
@@ -135,8 +135,8 @@ def test_members_do_not_see_each_other():
 
 
 def test_views_are_taken_as_they_are():
-    """Mamba hands over slices of one product, whose rows are not contiguous; other strides work as
-    well.
+    """Mamba hands over slices of one product, whose rows are not contiguous;
+    other strides work as well.
     """
     arguments = scan_inputs(E=8)
     slices = [torch.cat((x, x), dim=-1).split(x.shape[-1], dim=-1)[1] for x in arguments]

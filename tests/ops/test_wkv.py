@@ -96,8 +96,8 @@ def test_large_keys_and_any_decay_stay_finite_and_right(keys, rate):
 
 
 def test_what_no_float_can_hold_stays_finite():
-    """Keys that jump by more than the largest exponent, in both directions, and a long silence
-    after them.
+    """Keys that jump by more than the largest exponent, in both directions,
+    and a long silence after them.
     """
     k, v, w, u = inputs(300, dtype=torch.float32)
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Comparison with what other people wrote: `agree` asserts, and remembers the largest deviation for
-docs/mixers.md.
+"""Comparison with what other people wrote:
+`agree` asserts, and remembers the largest deviation for docs/mixers.md.
 
 These packages are heavy and in an extra of their own: `make peers` installs and runs them.
 """
@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def agree() -> Callable[..., None]:
-    """agree(mixer, against, outputs, wanted, tolerance): each pair of tensors, relative to the
-    largest value wanted.
+    """agree(mixer, against, outputs, wanted, tolerance):
+    each pair of tensors, relative to the largest value wanted.
 
     `kind` is "outputs" or "gradients"; `against` names the package, the class or function, and the
     dtype it computes in.

@@ -1,5 +1,5 @@
-"""DeltaNet and Gated DeltaNet against fla's plain rules and layers and transformers' Qwen3-Next and
-Qwen3.5 layers.
+"""DeltaNet and Gated DeltaNet against fla's plain rules and layers
+and transformers' Qwen3-Next and Qwen3.5 layers.
 """
 
 import inspect
@@ -110,8 +110,8 @@ def test_fla_attention_matrix_of_the_delta_rule(agree):
 
 
 def by_time(rule: Callable[..., tuple[Tensor, Tensor | None]]) -> Callable[..., Tensor]:
-    """A rule whose tensors are (B, L, H, ...), with the order of its last two arguments left to
-    their names.
+    """A rule whose tensors are (B, L, H, ...),
+    with the order of its last two arguments left to their names.
     """
 
     def call(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor) -> Tensor:

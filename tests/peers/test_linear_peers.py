@@ -1,5 +1,5 @@
-"""Linear attention, Based, RetNet and GLA against the layers of fla, with copied weights: outputs
-and all gradients.
+"""Linear attention, Based, RetNet and GLA against the layers of fla, with copied weights:
+outputs and all gradients.
 
 The kernels of these layers need a GPU. In their place stand the plain PyTorch functions that fla
 tests its kernels with, so that all the wiring around them is fla's own. These compute in float32
@@ -58,8 +58,8 @@ two_numbers_of_heads = pytest.mark.parametrize("heads", [1, 3])
 
 @contextmanager
 def without_kernels(wide: bool) -> Iterator[None]:
-    """fla with its plain functions in place of its kernels; if `wide`, what it casts to float32 it
-    casts to float64.
+    """fla with its plain functions in place of its kernels;
+    if `wide`, what it casts to float32 it casts to float64.
     """
 
     def retention(q: Tensor, k: Tensor, v: Tensor, **_: object) -> tuple[Tensor, None]:
@@ -186,8 +186,8 @@ def test_linear_attention_with_a_norm_is_that_of_fla(
 def test_linear_attention_with_a_sum_is_that_of_fla(
     agree, feature_map, theirs, heads, wide, tolerance
 ):
-    """They add 1e-10 to the sum, and relu's sums are as small as 0.01 here: hence the wider
-    tolerance in float64.
+    """They add 1e-10 to the sum, and relu's sums are as small as 0.01 here:
+    hence the wider tolerance in float64.
     """
     mixer = ours("linear_attention", wide, heads=heads, feature_map=feature_map)
     compare(
@@ -208,8 +208,8 @@ def test_linear_attention_with_a_sum_is_that_of_fla(
 
 
 def test_linear_attention_is_the_chunked_one_of_fla(agree):
-    """In float64 as it stands, for lengths that are multiples of 64; the norm and the projections
-    are ours here.
+    """In float64 as it stands, for lengths that are multiples of 64;
+    the norm and the projections are ours here.
     """
     mixer = ours(
         "linear_attention", True, length=128, heads=2, feature_map="identity", normaliser="rms"
@@ -326,8 +326,8 @@ def test_gla_is_that_of_fla(agree, heads, wide, tolerance):
 @widths
 @pytest.mark.parametrize("strength", [0.1, 5.0])
 def test_decayed_scores_are_those_of_fla(agree, strength, wide, tolerance):
-    """Decays from 0.9 to e^-5 per step and channel, which the split into two running products could
-    not represent.
+    """Decays from 0.9 to e^-5 per step and channel,
+    which the split into two running products could not represent.
     """
     q, k, v, gate = (
         inputs(ROWS, 2, LENGTH, 7, dtype=dtype_of(wide), seed=seed).requires_grad_()

@@ -86,8 +86,8 @@ def project(weights: dict[str, Tensor], h_BLE: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("expand", [1, 2])
 def test_min_gru_is_the_scan_of_fla(agree, monkeypatch, expand):
-    """fla casts to float32 whatever it is given; with that cast made one to float64 the rest is
-    compared in full.
+    """fla casts to float32 whatever it is given;
+    with that cast made one to float64 the rest is compared in full.
     """
     monkeypatch.setattr(Tensor, "float", Tensor.double)
 

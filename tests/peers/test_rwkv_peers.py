@@ -1,5 +1,5 @@
-"""RWKV-4's time mix, its weighted mean and its channel mix against transformers and fla, with
-copied weights.
+"""RWKV-4's time mix, its weighted mean and its channel mix against transformers and fla,
+with copied weights.
 
 transformers casts keys to float32, and starts its sums so, whatever the input is; `as_double` makes
 these casts float64, so that the rest of its code is compared in full. fla has Triton kernels only,

@@ -1,5 +1,5 @@
-"""The selective state spaces against transformers and fla, with copied weights: outputs and all
-gradients.
+"""The selective state spaces against transformers and fla, with copied weights:
+outputs and all gradients.
 
 Both packages compute parts in float32 whatever they are given. As they are, they are compared at
 float32's precision; and once more with these casts turned into casts to float64, which shows that

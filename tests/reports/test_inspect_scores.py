@@ -1,5 +1,5 @@
-"""Scores of maps made by hand, whose answers are known; and of what counts as a question, a key and
-a value.
+"""Scores of maps made by hand, whose answers are known;
+and of what counts as a question, a key and a value.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The card: its sweep, its numbers on constructed rows, what may stand beside it, and one real card
-of a plugin.
+"""The card: its sweep, its numbers on constructed rows, what may stand beside it,
+and one real card of a plugin.
 """
 
 import io
@@ -138,8 +138,8 @@ def test_cells_a_mixer_cannot_be_built_at_are_left_out():
 
 
 def test_a_card_by_hand():
-    """Solved from 1e-3 to 1e-2 at depth 2, never at depth 1; the score rises with width and falls
-    with length.
+    """Solved from 1e-3 to 1e-2 at depth 2, never at depth 1;
+    the score rises with width and falls with length.
     """
 
     def made(run):

@@ -175,8 +175,8 @@ def test_a_stop_saves_every_pack_and_nothing_changes(work, at, monkeypatch):
 
 
 def test_what_does_not_fit_beside_others_waits_for_them(work, monkeypatch):
-    """A run that runs out of memory beside others has not failed, even if it is the only one of its
-    pack.
+    """A run that runs out of memory beside others has not failed,
+    even if it is the only one of its pack.
     """
     step = Population.train_step
     first: list[Population] = []

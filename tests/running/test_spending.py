@@ -1,5 +1,5 @@
-"""Training within a budget: on tiny real runs with a clock that the test moves, and its sizing on
-made-up speeds.
+"""Training within a budget: on tiny real runs with a clock that the test moves,
+and its sizing on made-up speeds.
 """
 
 import itertools

@@ -51,8 +51,8 @@ def bases() -> list[dict[str, Any]]:
 def fields(
     model: BaseModel, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], FieldInfo, Any]]:
-    """Every field that holds a value and not another model: its path, what it may hold, what it
-    holds.
+    """Every field that holds a value and not another model:
+    its path, what it may hold, what it holds.
     """
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)

@@ -1,5 +1,5 @@
-"""Specifications: what is refused and in which words, what a default resolves to, and what is one
-identity.
+"""Specifications: what is refused and in which words, what a default resolves to,
+and what is one identity.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""From a specification file to runs: axes of every kind, overrides, refusals word by word, and
-packing by shape.
+"""From a specification file to runs: axes of every kind, overrides,
+refusals word by word, and packing by shape.
 """
 
 import itertools

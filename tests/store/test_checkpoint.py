@@ -1,5 +1,5 @@
-"""Checkpoints: every dtype and shape comes back bit for bit, the format is safetensors, the folder
-stays small.
+"""Checkpoints: every dtype and shape comes back bit for bit, the format is safetensors,
+the folder stays small.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Failpoints: silent when not armed, closed to unknown names, deadly at the passing asked for; more
-deaths in tests/faults.
+"""Failpoints: silent when not armed, closed to unknown names, deadly at the passing asked for;
+more deaths in tests/faults.
 """
 
 import subprocess

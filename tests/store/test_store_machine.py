@@ -35,8 +35,8 @@ class Model:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Any order of calls by workers that may hold outdated claims; after each, the store says what
-    the model says.
+    """Any order of calls by workers that may hold outdated claims;
+    after each, the store says what the model says.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Whose weights are kept: the policy's words, the best of a cell in any order, resumed sweeps,
-damaged files.
+"""Whose weights are kept: the policy's words, the best of a cell in any order,
+resumed sweeps, damaged files.
 """
 
 import itertools

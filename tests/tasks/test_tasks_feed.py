@@ -1,5 +1,5 @@
-"""The contract of every task: batches are a pure function of (specification, data seed, split,
-step).
+"""The contract of every task: batches are a pure function of (specification,
+data seed, split, step).
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""mqar and recall: every row checked token by token, placement against exact probabilities, train
-and test apart.
+"""mqar and recall: every row checked token by token, placement against exact probabilities,
+train and test apart.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""copying and n-gram lookup: packed rows read back example by example with a plain parser, answers
-by brute force.
+"""copying and n-gram lookup: packed rows read back example by example with a plain parser,
+answers by brute force.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""A process that trains on a CPU keeps the memory of freed tensors, until it is asked for it or
-memory is short.
+"""A process that trains on a CPU keeps the memory of freed tensors,
+until it is asked for it or memory is short.
 """
 
 import ctypes

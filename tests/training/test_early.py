@@ -1,5 +1,5 @@
-"""Early decisions on constructed curves: who is hopeless, who is spared and by what, and that only
-the past counts.
+"""Early decisions on constructed curves:
+who is hopeless, who is spared and by what, and that only the past counts.
 """
 
 import pytest

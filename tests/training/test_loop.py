@@ -24,8 +24,8 @@ EXPLODING = {
 
 
 class Scripted:
-    """Stands in for a population: scores and divergences as told, and a record of what was asked of
-    it.
+    """Stands in for a population: scores and divergences as told,
+    and a record of what was asked of it.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""AdamW with a rate, a weight decay and a clip per member: every member as torch's own AdamW would
-have trained it.
+"""AdamW with a rate, a weight decay and a clip per member:
+every member as torch's own AdamW would have trained it.
 """
 
 import numpy as np
@@ -100,8 +100,8 @@ def test_updates_are_torchs_for_given_gradients(runs, make_population):
 
 
 def test_fifty_steps_of_training_are_torchs(runs, make_population):
-    """In float64: some gradients are zero but for rounding (a bias of all keys), and Adam blows
-    rounding up.
+    """In float64: some gradients are zero but for rounding (a bias of all keys),
+    and Adam blows rounding up.
     """
     population: Population = make_population(runs)
     population.model.double()

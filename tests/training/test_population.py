@@ -50,8 +50,8 @@ def family(make_run, shape: dict, mixer: str | dict, count: int) -> list[RunSpec
 
 
 def shaped(shape: dict, name: str) -> tuple[dict, dict]:
-    """The shape and the mixer's table that go together: some mixers need an even width, or a stack
-    of two.
+    """The shape and the mixer's table that go together:
+    some mixers need an even width, or a stack of two.
     """
     depth = len(MIXERS[name].model_validate({"name": name}).kinds())
     for width in (shape["model.width"], shape["model.width"] + 1):
@@ -282,8 +282,8 @@ def test_thinning_out_changes_no_number(make_run, make_population, mixer):
 
 
 def test_a_population_is_freed_with_its_last_reference(make_run, make_population):
-    """Without waiting for the garbage collector: after a lack of memory the next, smaller one needs
-    what it held.
+    """Without waiting for the garbage collector:
+    after a lack of memory the next, smaller one needs what it held.
     """
     population = advance(make_population([make_run(), make_run(seed=1)]), 2)
     watched = weakref.ref(population)

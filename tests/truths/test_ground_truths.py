@@ -23,8 +23,8 @@ SOLVED = 0.9
 def best_score(
     mixer: dict[str, Any], rates: list[float], task: dict[str, Any], width: int, steps: int
 ) -> tuple[float, float]:
-    """The best accuracy over the rates, and the accuracy of choosing among the values of the row at
-    random.
+    """The best accuracy over the rates, and the accuracy of choosing among the values
+    of the row at random.
     """
     runs = [
         RunSpec.parse(
@@ -65,8 +65,8 @@ def test_attention_with_a_causal_convolution_on_its_keys_solves(conv):
 
 @pytest.mark.parametrize("conv", ["none", "q", "v"])
 def test_attention_without_stays_at_chance(conv):
-    """Positions tell a little about which pair is asked for: choosing by them scores a little more
-    than chance.
+    """Positions tell a little about which pair is asked for:
+    choosing by them scores a little more than chance.
     """
     score, chance = attention(conv=conv)
     assert score <= chance + 0.12

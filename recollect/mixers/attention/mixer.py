@@ -6,17 +6,19 @@ keys and values.
 
 Glossary: P population, B batch, L length (of queries), T keys seen so far, H heads, D width or the
 channels of one head, a_ij attention weights, r_ij bias of the scores, c the depthwise convolution
-of one branch (q, k or v). Convolutions: a convolved branch is W c(x) + b (`before`) or c(W x + b)
-(`after`). "same" padding looks ahead as PyTorch's does: (K - 1) // 2 taps behind the present, the
-rest ahead of it; such a layer is not causal and has no step-by-step form. Positions: learned or
-sinusoidal ones are added to the embedding by the model. `rope` (Su et al. 2021) turns the first
-rope_share of a head's channels of q and k by angles that grow with the position. `alibi` (Press et
-al. 2022) is r_ij = -m_h (i - j) with a fixed slope m_h per head; `relative` is one learnt number
-per head and distance. Initialisation: linear weights N(0, 0.02^2), the output's divided by sqrt(2
-depth), their biases and `relative` 0; convolutions as PyTorch's Conv1d, U(-1/sqrt(K), 1/sqrt(K))
-for weight and bias. Differs from Zoology's layer only in that hidden scores are -inf, not -1e4;
-dropout on a_ij and the initialisation are as there. Zoology has no convolutions here; the study
-does not give their place, padding and taps, hence the options.
+of one branch (q, k or v).
+Convolutions: a convolved branch is W c(x) + b (`before`) or c(W x + b) (`after`). "same" padding
+looks ahead as PyTorch's does: (K - 1) // 2 taps behind the present, the rest ahead of it; such a
+layer is not causal and has no step-by-step form.
+Positions: learned or sinusoidal ones are added to the embedding by the model. `rope` (Su et al.
+2021) turns the first rope_share of a head's channels of q and k by angles that grow with the
+position. `alibi` (Press et al. 2022) is r_ij = -m_h (i - j) with a fixed slope m_h per head;
+`relative` is one learnt number per head and distance.
+Initialisation: linear weights N(0, 0.02^2), the output's divided by sqrt(2 depth), their biases and
+`relative` 0; convolutions as PyTorch's Conv1d, U(-1/sqrt(K), 1/sqrt(K)) for weight and bias.
+Differs from Zoology's layer only in that hidden scores are -inf, not -1e4; dropout on a_ij and the
+initialisation are as there. Zoology has no convolutions here; the study does not give their place,
+padding and taps, hence the options.
 """
 
 import math
@@ -184,8 +186,8 @@ class Attention(Mixer):
         return cast(ShortConv, self.convs[branch])
 
     def _project(self, x: Tensor, convolve: Callable[[str, Tensor], Tensor]) -> list[Tensor]:
-        """q, k and v with all their heads in the last axis; `convolve` is asked for the convolved
-        branches alone.
+        """q, k and v with all their heads in the last axis;
+        `convolve` is asked for the convolved branches alone.
         """
 
         def convolved(branch: str, x: Tensor) -> Tensor:

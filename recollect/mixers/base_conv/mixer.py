@@ -10,9 +10,10 @@ the convolution, f the long filter (16 hidden units), z the encoding of the lag:
 for all members. With `filter = "alternate"` layers 0, 2, ... are short and layers 1, 3, ... long.
 Does not differ from Zoology's layer in what it computes, the residual inside the mixer and the
 identity tap of the long filter included. Differs in the count of parameters: z is a table here,
-there a frozen parameter of 3L numbers. Initialisation as there: linear layers N(0, 0.02) with zero
-biases, so that the long filter starts at about 1e-3 beside its identity tap; short filter and its
-bias U(-1/sqrt(K), 1/sqrt(K)), PyTorch's default.
+there a frozen parameter of 3L numbers.
+Initialisation as there: linear layers N(0, 0.02) with zero biases, so that the long filter starts
+at about 1e-3 beside its identity tap; short filter and its bias U(-1/sqrt(K), 1/sqrt(K)), PyTorch's
+default.
 """
 
 import torch
@@ -82,8 +83,8 @@ class BaseConv(Mixer):
         return torch.addcmul(x_PBD, mixed_PBD, self.gate(x_PBD)), {"inputs": inputs_PBLD}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """Per channel: gate_i c[i-j], acting on the input; the residual and the short filter's bias
-        come after.
+        """Per channel: gate_i c[i-j], acting on the input;
+        the residual and the short filter's bias come after.
         """
         gate_PBLD, rest_PBLD = self.gate(x_PBLD), x_PBLD
         if self.is_long:

@@ -1,5 +1,5 @@
-"""Based's linear attention: the second-order Taylor series of the exponential as the kernel (Arora
-et al. 2024).
+"""Based's linear attention: the second-order Taylor series of the exponential
+as the kernel (Arora et al. 2024).
 
     q, k, v = W_q x, W_k x, W_v x        s_ij = q_i . k_j / sqrt(F)
     a_ij = 1 + s_ij + s_ij^2 / 2 for j <= i, else 0
@@ -13,10 +13,12 @@ Glossary: P population, B batch, L length, H heads, F channels of a head's queri
 `features`), D channels of a head's values, N = 1 + F + F (F + 1) / 2 entries of phi. S is the
 memory, its last column the sum of the mapped keys; n and d are numerator and denominator of the
 mean, W_... matrices without a bias. a = ((1 + s)^2 + 1) / 2 >= 1/2, so the sum is never small and
-needs no eps. Initialisation: all matrices N(0, 0.02), W_o too, as Zoology's; s starts near 0, so
-the output starts as a running mean of v. Differs from Zoology's code: the scores come from the
-kernel, phi is only used step by step, and there each product x_a x_b stands once (their phi holds
-x_a x_b and x_b x_a, 73 entries in place of 45 at F = 8); their eps of 1e-12 is left out.
+needs no eps.
+Initialisation: all matrices N(0, 0.02), W_o too, as Zoology's; s starts near 0, so the output
+starts as a running mean of v.
+Differs from Zoology's code: the scores come from the kernel, phi is only used step by step, and
+there each product x_a x_b stands once (their phi holds x_a x_b and x_b x_a, 73 entries in place of
+45 at F = 8); their eps of 1e-12 is left out.
 """
 
 import torch

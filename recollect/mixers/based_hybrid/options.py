@@ -10,8 +10,8 @@ from recollect.mixers.options import Core, Family, MixerSpec, Positions, must_di
 
 
 class BasedHybridSpec(MixerSpec):
-    """Based as Zoology stacks it: short BaseConv on even layers, Taylor linear attention on odd
-    ones.
+    """Based as Zoology stacks it: short BaseConv on even layers,
+    Taylor linear attention on odd ones.
     """
 
     name: Literal["based_hybrid"] = "based_hybrid"

@@ -8,15 +8,18 @@ Yang et al. 2024).
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's key, E of its value (here
 E = D), C channels of q, k and v together. S is the memory of a head, a D x E matrix; beta is how
-much of the old value a write replaces. Nothing has a bias. One depthwise convolution over all
-channels is the same as one each for q, k and v. The norm is over E, one scale for all heads; its
-eps = 1e-5 is not negligible, since o^2 starts near 3e-6. Options: `gate` multiplies the normalised
-o with SiLU(W_g x); `negative` doubles beta; `kernel = 0` leaves out the convolution and keeps the
-SiLU; `precision = "bf16"` rounds q, k and v, and on the way back their gradients, to bfloat16.
+much of the old value a write replaces.
+Nothing has a bias. One depthwise convolution over all channels is the same as one each for q, k and
+v. The norm is over E, one scale for all heads; its eps = 1e-5 is not negligible, since o^2 starts
+near 3e-6.
+Options: `gate` multiplies the normalised o with SiLU(W_g x); `negative` doubles beta; `kernel = 0`
+leaves out the convolution and keeps the SiLU; `precision = "bf16"` rounds q, k and v, and on the
+way back their gradients, to bfloat16.
 Initialisation as Zoology's: linear layers N(0, 0.02), the convolution PyTorch's default
-U(-1/sqrt(kernel), 1/sqrt(kernel)). Differs from fla's and Zoology's layers in precision alone: q, k
-and v are rounded where Zoology casts them, before q and k are normalised; fla's kernels in chunks
-then round the normalised ones and o, too.
+U(-1/sqrt(kernel), 1/sqrt(kernel)).
+Differs from fla's and Zoology's layers in precision alone: q, k and v are rounded where Zoology
+casts them, before q and k are normalised; fla's kernels in chunks then round the normalised ones
+and o, too.
 """
 
 import torch

@@ -7,11 +7,13 @@ and all else as in DeltaNet (recollect/mixers/delta_net).
 
 Glossary: P population, H heads, D channels of a head's key, E = expand_v D of its value; S is the
 memory of a head, g the log of its decay, A = exp(a_log) the rate, softplus(...) the step size, beta
-how much of the old value a write replaces. Initialisation as fla's, where it is not DeltaNet's: A
-uniform in (0, 16], b_dt such that the step size is log-uniform in [0.001, 0.1] where w_a x is 0.
-The median head then keeps 0.94 of its memory a step. Differs from Zoology's layer: no parameter D
-that nothing uses, and beta and g are never rounded to bfloat16. From fla's: the keys of all heads
-make up the width, as in Zoology's configurations, not 0.75 of it.
+how much of the old value a write replaces.
+Initialisation as fla's, where it is not DeltaNet's: A uniform in (0, 16], b_dt such that the step
+size is log-uniform in [0.001, 0.1] where w_a x is 0.
+The median head then keeps 0.94 of its memory a step.
+Differs from Zoology's layer: no parameter D that nothing uses, and beta and g are never rounded to
+bfloat16. From fla's: the keys of all heads make up the width, as in Zoology's configurations, not
+0.75 of it.
 """
 
 from collections.abc import Mapping

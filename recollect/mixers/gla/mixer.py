@@ -12,9 +12,11 @@ Glossary: P population, B batch, L length, H heads, D channels of a head's queri
 the width over all heads), E those of its values, R rank of the decay's projection. S is the memory,
 alpha the decay, g the gate; only b is a bias. The sixteenth root slows the forgetting down: b = 0
 keeps 0.958 of the memory per step, a half-life of 16. recollect/ops/gla computes a_ij without a
-bound on how strong a decay may be. Initialisation: all matrices N(0, 0.02), W_o too, and b = 0, as
-Zoology draws them; norm weights 1, eps 1e-5. Does not differ from fla's layer in its function. The
-paper's own code starts from Xavier-uniform matrices with gain 2^-2.5.
+bound on how strong a decay may be.
+Initialisation: all matrices N(0, 0.02), W_o too, and b = 0, as Zoology draws them; norm weights 1,
+eps 1e-5.
+Does not differ from fla's layer in its function. The paper's own code starts from Xavier-uniform
+matrices with gain 2^-2.5.
 """
 
 import torch.nn.functional as F

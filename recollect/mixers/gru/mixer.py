@@ -7,9 +7,10 @@
 
 Glossary: P population, B batch, L length, D width (of the input and of h), G = 3 D gate channels in
 the order r, z, n. r is the reset gate, z the update gate (1: keep), n the candidate, h state and
-output; W is `into`, U is `recur`. Gates and parameters do not differ from torch.nn.GRU with one
-layer, two biases included; so the reset gate acts after the product U_n h, where the paper has it
-before. Initialisation as in PyTorch: U(-1/sqrt(D), 1/sqrt(D)) for everything.
+output; W is `into`, U is `recur`.
+Gates and parameters do not differ from torch.nn.GRU with one layer, two biases included; so the
+reset gate acts after the product U_n h, where the paper has it before. Initialisation as in
+PyTorch: U(-1/sqrt(D), 1/sqrt(D)) for everything.
 """
 
 from torch import Generator, Tensor

@@ -1,5 +1,5 @@
-"""H3: a shift state space on the keys, a diagonal one on the products of keys and values (Fu et al.
-2023).
+"""H3: a shift state space on the keys,
+a diagonal one on the products of keys and values (Fu et al. 2023).
 
     q, k, v = W x + b        k~ = s * k + D_k k
     Y = K * (k~ (x) v) + D (k~ (x) v)        out = W_o (q^T Y) + b_o
@@ -13,12 +13,13 @@ Glossary: P population, B batch, L length, D width, H heads, I and E channels of
 values), N size of both states, M = N / 2 complex numbers, each standing for itself and its
 conjugate. q queries, k keys, v values, s and K kernels of the two state spaces, dt the step size of
 a head, D_k and D (`shift_skip`, `skip`) direct paths, (x) the outer product within a head, * the
-causal convolution. All of A, B, C, dt, D are trained; a complex number is two real ones. Differs
-from the official and Zoology's layers in the order of the channels before the output layer (head by
-head here), which is a permutation of its weights, and from the official training, which gives A, B
-and dt a smaller learning rate. Initialisation as there: linear layers N(0, 0.02) with zero biases;
-shift B = (1, 0, 0, ...), C U(-1/sqrt(N), 1/sqrt(N)); diagonal A_n = -1/2 + i pi n, B = 1, C complex
-normal of variance 1, dt log-uniform in [0.001, 0.1]; direct paths N(0, 1).
+causal convolution. All of A, B, C, dt, D are trained; a complex number is two real ones.
+Differs from the official and Zoology's layers in the order of the channels before the output layer
+(head by head here), which is a permutation of its weights, and from the official training, which
+gives A, B and dt a smaller learning rate.
+Initialisation as there: linear layers N(0, 0.02) with zero biases; shift B = (1, 0, 0, ...), C
+U(-1/sqrt(N), 1/sqrt(N)); diagonal A_n = -1/2 + i pi n, B = 1, C complex normal of variance 1, dt
+log-uniform in [0.001, 0.1]; direct paths N(0, 1).
 """
 
 import math
@@ -112,8 +113,8 @@ class H3(Mixer):
         return self._mix(x_PBLD, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The way out only where it is asked for; a convolution costs the same for few positions as
-        for all.
+        """The way out only where it is asked for;
+        a convolution costs the same for few positions as for all.
         """
         return self._mix(x_PBLD, where_BK)
 

@@ -8,15 +8,16 @@ Glossary: P population, B batch, L length, D width, K taps of the short depthwis
 bias), F hidden units of the filter network, Z numbers that encode a lag. x1 and x2 are the gates, v
 the values, k the filter, D (here `skip`) the direct path, z the encoding of the lag t, omega one
 frequency per hidden unit, shared by the three sines, delta a fixed decay rate per channel, from
-ln(0.01)/1.5 to ln(0.01)/0.3, over lags scaled to [0, 1]. `filter = "zoology"`: z has 3 numbers [t,
-cos, -sin] and is trained, omega starts at 1. `filter = "safari"`, the authors' setting for recall:
-5 numbers (two frequencies), fixed, omega starts at 10. Initialisation with `init = "zoology"`:
-linear layers N(0, 0.02) with zero biases, the output layer divided by sqrt(2 depth); the filter
-then starts at about 2e-5, and only the direct path carries signal. `init = "pytorch"`: linear
-layers and their biases U(-1/sqrt(inputs), 1/sqrt(inputs)), the filter starts at about 2e-2. Either
-way skip N(0, 1), the short convolution as PyTorch's default. Does not differ from the official
-(safari) and Zoology's layers in what it computes. safari can train the filter network with a
-learning rate and weight decay of its own; here it has those of the run.
+ln(0.01)/1.5 to ln(0.01)/0.3, over lags scaled to [0, 1].
+`filter = "zoology"`: z has 3 numbers [t, cos, -sin] and is trained, omega starts at 1. `filter =
+"safari"`, the authors' setting for recall: 5 numbers (two frequencies), fixed, omega starts at 10.
+Initialisation with `init = "zoology"`: linear layers N(0, 0.02) with zero biases, the output layer
+divided by sqrt(2 depth); the filter then starts at about 2e-5, and only the direct path carries
+signal. `init = "pytorch"`: linear layers and their biases U(-1/sqrt(inputs), 1/sqrt(inputs)), the
+filter starts at about 2e-2. Either way skip N(0, 1), the short convolution as PyTorch's default.
+Does not differ from the official (safari) and Zoology's layers in what it computes. safari can
+train the filter network with a learning rate and weight decay of its own; here it has those of the
+run.
 """
 
 import math

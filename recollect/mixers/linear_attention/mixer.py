@@ -1,5 +1,5 @@
-"""Linear attention: a feature map of queries and keys in place of the softmax (Katharopoulos et al.
-2020).
+"""Linear attention: a feature map of queries and keys in place
+of the softmax (Katharopoulos et al. 2020).
 
     q, k, v = W_q x, W_k x, W_v x        a_ij = phi(q_i) . phi(k_j) for j <= i, else 0
     y = W_o o        normaliser "sum": o_i = sum_j a_ij v_j / max(|sum_j a_ij|, floor)
@@ -9,15 +9,16 @@
 
 Glossary: P population, B batch, L length, H heads, D channels of a head, E = D those of its values.
 phi is the feature map: elu(x) + 1, relu(x) or x itself; S is the memory, z the sum of the mapped
-keys, W_... are matrices without a bias. The scale 1/sqrt(D) stands where it matters: it cancels in
-a quotient, but not beside the eps = 1e-5 of a norm. elu + 1 and relu make weights >= 0; floor =
-1e-6 catches a query that meets hardly a key. With phi(x) = x the weights have both signs and their
-sum crosses zero: floor = 1 then bounds the output, as in RetNet's and the xLSTM's denominators, and
-the absolute value keeps it continuous in the sum. Initialisation: all matrices N(0, 0.02), as
-Zoology draws linear layers; norm weights 1. Differs from the paper's code and from fla in the
-floor: they add 1e-6 and 1e-10 to the sum, whatever the feature map. Beside that, "sum" with "elu+1"
-is the paper's layer, and "rms" is fla's, whose default feature map (a product of two projections)
-is not among these three.
+keys, W_... are matrices without a bias.
+The scale 1/sqrt(D) stands where it matters: it cancels in a quotient, but not beside the eps = 1e-5
+of a norm. elu + 1 and relu make weights >= 0; floor = 1e-6 catches a query that meets hardly a key.
+With phi(x) = x the weights have both signs and their sum crosses zero: floor = 1 then bounds the
+output, as in RetNet's and the xLSTM's denominators, and the absolute value keeps it continuous in
+the sum.
+Initialisation: all matrices N(0, 0.02), as Zoology draws linear layers; norm weights 1.
+Differs from the paper's code and from fla in the floor: they add 1e-6 and 1e-10 to the sum,
+whatever the feature map. Beside that, "sum" with "elu+1" is the paper's layer, and "rms" is fla's,
+whose default feature map (a product of two projections) is not among these three.
 """
 
 import torch

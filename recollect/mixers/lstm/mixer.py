@@ -1,15 +1,15 @@
-"""LSTM: long short-term memory (Hochreiter and Schmidhuber 1997; the forget gate is of Gers et al.
-2000).
+"""LSTM: long short-term memory (Hochreiter and Schmidhuber 1997;
+the forget gate is of Gers et al. 2000).
 
     [i, f, g, o] = W x_t + b + U h_{t-1} + b'
     c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)        h_t = sigmoid(o) tanh(c_t)
 
 Glossary: P population, B batch, L length, D width (of the input, of h and of c), G = 4 D gate
 channels in the order i, f, g, o. i is the input gate, f the forget gate, g the candidate, o the
-output gate, c the cell, h the output; W is `into`, U is `recur`. Gates and parameters do not differ
-from torch.nn.LSTM with one layer, two biases included. Initialisation as there, U(-1/sqrt(D),
-1/sqrt(D)), but for the forget gate: its bias b is `forget_bias` and its b' is 0, so that the sum is
-exactly the option.
+output gate, c the cell, h the output; W is `into`, U is `recur`.
+Gates and parameters do not differ from torch.nn.LSTM with one layer, two biases included.
+Initialisation as there, U(-1/sqrt(D), 1/sqrt(D)), but for the forget gate: its bias b is
+`forget_bias` and its b' is 0, so that the sum is exactly the option.
 """
 
 from torch import Generator, Tensor

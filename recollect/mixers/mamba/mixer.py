@@ -1,5 +1,5 @@
-"""Mamba: a gated block around the selective state space S6 (Gu and Dao 2023), for `mamba` and
-`s6`.
+"""Mamba: a gated block around the selective state space S6 (Gu and Dao 2023),
+for `mamba` and `s6`.
 
     [u0, z] = W_in x        u = SiLU(conv(u0))
     [d, B, C] = W_x u       delta = softplus(W_dt d + b_dt)
@@ -8,15 +8,17 @@
 
 Glossary: P population, B batch, L length, D width, E inner channels (expand * width), N state, K
 taps of the convolution, R rank of delta (width / 16, rounded up). delta is the step size, A =
--exp(a_log) the decay rates, D in the equations (here `skip`) the direct path, z the gate. Options:
-kernel = 0 leaves out the convolution and keeps the SiLU; gate = false leaves out z, so W_in maps to
-E channels only. It does not differ from the official code: the input term is delta * B (Euler), not
-the exact integral; the gate multiplies after the skip. `s6` differs from `mamba` in its defaults
-alone: no gate, in a transformer's block. Initialisation "official": A_n = -n, skip 1, b_dt such
-that delta is log-uniform in [0.001, 0.1], W_dt uniform within 1/sqrt(R), other linear layers as
-PyTorch's default, the output divided by sqrt(depth). "zoology" is what Zoology made of it until
-January 2025: linear layers N(0, 0.02), the output divided by sqrt(2 depth), b_dt 0. Then delta is
-0.69 in every channel, and the memory one token long.
+-exp(a_log) the decay rates, D in the equations (here `skip`) the direct path, z the gate.
+Options: kernel = 0 leaves out the convolution and keeps the SiLU; gate = false leaves out z, so
+W_in maps to E channels only.
+It does not differ from the official code: the input term is delta * B (Euler), not the exact
+integral; the gate multiplies after the skip. `s6` differs from `mamba` in its defaults alone: no
+gate, in a transformer's block.
+Initialisation "official": A_n = -n, skip 1, b_dt such that delta is log-uniform in [0.001, 0.1],
+W_dt uniform within 1/sqrt(R), other linear layers as PyTorch's default, the output divided by
+sqrt(depth). "zoology" is what Zoology made of it until January 2025: linear layers N(0, 0.02), the
+output divided by sqrt(2 depth), b_dt 0. Then delta is 0.69 in every channel, and the memory one
+token long.
 """
 
 import math

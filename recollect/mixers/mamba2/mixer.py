@@ -1,5 +1,5 @@
-"""Mamba2: a state space with one decay per head, so that its scan is a masked matrix product (Dao
-and Gu 2024).
+"""Mamba2: a state space with one decay per head,
+so that its scan is a masked matrix product (Dao and Gu 2024).
 
     [z, x0 B0 C0, d] = W_in x        [v, B, C] = SiLU(conv([x0, B0, C0]))
     delta = softplus(d + b_dt)       a = exp(delta A)
@@ -13,13 +13,15 @@ Glossary: P population, B batch, L length, D width, E inner channels (expand * w
 channels of a head (option `head`), N state, F channels of v, B and C together (E + 2 N), K taps of
 the convolution over them. delta is the step size, A = -exp(a_log) the decay rate and D in the
 equations (here `skip`) the direct path of a head, z the gate, w the norm's weight. B and C are
-shared by all heads (one group). Options: kernel = 0 leaves out the convolution and keeps the SiLU;
-gate = false leaves out z and keeps the norm. It does not differ from the official code in what it
-computes; that code splits a sequence into chunks of 256. Initialisation "official": A uniform in
-[1, 16], skip 1, b_dt such that delta is log-uniform in [0.001, 0.1], linear layers as PyTorch's
-default, the output divided by sqrt(depth). "zoology" is what Zoology made of it until January 2025:
-linear layers N(0, 0.02), the output divided by sqrt(2 depth). b_dt is no part of a linear layer
-here, so unlike Mamba it kept its memory.
+shared by all heads (one group).
+Options: kernel = 0 leaves out the convolution and keeps the SiLU; gate = false leaves out z and
+keeps the norm.
+It does not differ from the official code in what it computes; that code splits a sequence into
+chunks of 256.
+Initialisation "official": A uniform in [1, 16], skip 1, b_dt such that delta is log-uniform in
+[0.001, 0.1], linear layers as PyTorch's default, the output divided by sqrt(depth). "zoology" is
+what Zoology made of it until January 2025: linear layers N(0, 0.02), the output divided by sqrt(2
+depth). b_dt is no part of a linear layer here, so unlike Mamba it kept its memory.
 """
 
 import math
@@ -158,8 +160,8 @@ class Mamba2(Mixer):
         return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBHL, g_PBHL
 
     def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """z, the channels of v, B and C before the convolution, and d; of a sequence or one
-        position.
+        """z, the channels of v, B and C before the convolution, and d;
+        of a sequence or one position.
         """
         gates = (self.inner,) if self.spec.gate else ()
         *gate, mixed, low = linear_parts(x, self.into.weight, (*gates, self.mixed, self.heads))

@@ -1,5 +1,5 @@
-"""minGRU: a GRU whose gate and candidate see the input alone, which makes it a linear scan (Feng et
-al. 2024).
+"""minGRU: a GRU whose gate and candidate see the input alone,
+which makes it a linear scan (Feng et al. 2024).
 
     z_t = sigmoid(W_z x_t)        n_t = g(W_n x_t)
     h_t = (1 - z_t) h_{t-1} + z_t n_t        y_t = h_t, or W_o h_t if expand > 1
@@ -10,9 +10,11 @@ logarithms exists.
 Glossary: P population, B batch, L length, D width, E inner channels (expand * width), z the update
 gate (1: forget), n the candidate, h the state. W_n and W_z are the halves of `into`, W_o is `out`.
 As in the paper's minimal form there is no output projection with expand = 1; a wider state needs
-one to get back to the width. Differs from the paper's code in that h starts at 0 and is scanned
-itself; there a given h_0 is put through g and log h scanned. Initialisation: PyTorch's default, no
-biases; so z is about 1/2 and the memory about a token long until training changes it.
+one to get back to the width.
+Differs from the paper's code in that h starts at 0 and is scanned itself; there a given h_0 is put
+through g and log h scanned.
+Initialisation: PyTorch's default, no biases; so z is about 1/2 and the memory about a token long
+until training changes it.
 """
 
 import torch

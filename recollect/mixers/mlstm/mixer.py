@@ -18,8 +18,9 @@ Glossary: P population, B batch, L length, E inner channels (expand * width), H 
 channels of a head, R blocks of O = `qkv_block` channels (0: one of all E) on the diagonals of W_q,
 W_k and W_v. C is the memory, n its normaliser, m the logarithm of what both are scaled down by; i
 and f are a head's input and forget gate before exp and sigmoid, z the output gate; norm is a layer
-norm over a head, without shift. Without a convolution c = u, no SiLU. Differs from the official
-code in that m is never negative: there exp(-m) overflows once all input gates of a row are small.
+norm over a head, without shift. Without a convolution c = u, no SiLU.
+Differs from the official code in that m is never negative: there exp(-m) overflows once all input
+gates of a row are small.
 This changes h by at most eps of it. And `scale` is stored itself, not its difference from 1.
 Initialisation as there: W_up, W_q, W_k, W_v N(0, 2 / (5 width)), W_down N(0, (2 / depth)^2 /
 width), W_g 0, the bias of i N(0, 0.1^2), that of f from 3 to 6 in equal steps over the heads, scale

@@ -6,9 +6,9 @@
         def forward(self, x): ...  # (B, L, D) -> (B, L, D), causal
 
 `width` is given, and `length` if the signature has it; all other arguments become options. A mixer
-written for populations is registered with its options: `@recollect.mixer(MineSpec)`. The digest of
-the defining file is part of the options, so a changed mixer is another run and never meets stale
-results.
+written for populations is registered with its options: `@recollect.mixer(MineSpec)`.
+The digest of the defining file is part of the options, so a changed mixer is another run and never
+meets stale results.
 """
 
 import hashlib
@@ -42,8 +42,8 @@ _RESERVED = frozenset(dir(PluginSpec)) | PluginSpec.model_fields.keys()
 
 
 def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Module]]:
-    """Class decorator: register a plain module under a name, or a Mixer under the name in its
-    options.
+    """Class decorator: register a plain module under a name,
+    or a Mixer under the name in its options.
     """
 
     def register(module: type[nn.Module]) -> type[nn.Module]:

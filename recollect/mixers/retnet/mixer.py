@@ -1,5 +1,5 @@
-"""RetNet's multi-scale retention: rotated linear attention with a fixed decay per head (Sun et al.
-2023).
+"""RetNet's multi-scale retention: rotated linear attention
+with a fixed decay per head (Sun et al. 2023).
 
     q, k, v, g = W_q x, W_k x, W_v x, W_g x
     o_i = sum_{j<=i} gamma_h^(i-j) (R^i q_i) . (R^j k_j) v_j / sqrt(D)
@@ -13,11 +13,14 @@ Glossary: P population, B batch, L length, H heads, D channels of a head's queri
 expand_v * D those of its values. R turns pairs of channels by the angles of rotary positions (base
 10 000); gamma_h = 1 - 2^(-5-h) is the decay of head h = 0, 1, ..., a half-life of 22, 44, 88, ...
 positions, so that a single head keeps 2 % over 128 positions. S is the memory, g the gate, W_...
-are matrices without a bias. Only the distance i - j counts, so a step turns the whole memory back
-by one position and needs no counter of positions. Initialisation: all matrices N(0, 0.02), W_o too,
-as Zoology draws linear layers; norm weights 1, eps 1e-5. Does not differ from fla's
-MultiScaleRetention, beside its 8 heads; both differ from the paper, which scales the rotation by
-distance (xPos), divides the scores by their sums and normalises heads with GroupNorm.
+are matrices without a bias.
+Only the distance i - j counts, so a step turns the whole memory back by one position and needs no
+counter of positions.
+Initialisation: all matrices N(0, 0.02), W_o too, as Zoology draws linear layers; norm weights 1,
+eps 1e-5.
+Does not differ from fla's MultiScaleRetention, beside its 8 heads; both differ from the paper,
+which scales the rotation by distance (xPos), divides the scores by their sums and normalises heads
+with GroupNorm.
 """
 
 from torch import Generator, Tensor

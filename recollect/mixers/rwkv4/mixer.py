@@ -1,5 +1,5 @@
-"""RWKV-4's time mix (Peng et al. 2023): every channel a mean of values whose weights fade with the
-distance.
+"""RWKV-4's time mix (Peng et al. 2023):
+every channel a mean of values whose weights fade with the distance.
 
     x'_t = x_{t-1}, x'_0 = 0        k = W_k (mu_k x + (1 - mu_k) x'), v and r likewise
     y_t =   (sum_{i<t} e^{(t-1-i) w + k_i} v_i + e^{u + k_t} v_t)
@@ -8,8 +8,8 @@ distance.
 
 Glossary: P population, B batch, L length, D width, H = D channels with a matrix each. x' is the
 token shift, mu the present token's part in a branch, k keys, v values, r the receptance (a gate), w
-= -exp(time_decay) the decay, u = time_first the bonus of the present token. Initialisation in layer
-l of n, channel c of D, with rho = l / (n - 1) and eta = 1 - l / n:
+= -exp(time_decay) the decay, u = time_first the bonus of the present token.
+Initialisation in layer l of n, channel c of D, with rho = l / (n - 1) and eta = 1 - l / n:
 
     time_decay = -5 + 8 (c / (D - 1))^(0.7 + 1.3 rho)
     time_first = ln 0.3 + 0.5 ((c + 1) mod 3 - 1)
@@ -17,9 +17,10 @@ l of n, channel c of D, with rho = l / (n - 1) and eta = 1 - l / n:
 
 n is 12 whatever the depth, as in Zoology, or the depth (`ratio_layers`); a single layer has rho =
 0. The linear layers have no biases and start as PyTorch's default (Zoology) or, with `init`, as in
-RWKV-LM: W_k, W_r and W_o zero, W_v orthogonal. The function does not differ from RWKV-LM's. Zoology
-rounds y and the gradients of k, v, w and u to bfloat16; here nothing is rounded. RWKV-LM's norm
-after the embedding is left out; its channel mix is the block "mixer+channel-mix".
+RWKV-LM: W_k, W_r and W_o zero, W_v orthogonal.
+The function does not differ from RWKV-LM's. Zoology rounds y and the gradients of k, v, w and u to
+bfloat16; here nothing is rounded. RWKV-LM's norm after the embedding is left out; its channel mix
+is the block "mixer+channel-mix".
 """
 
 import math

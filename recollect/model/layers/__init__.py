@@ -2,8 +2,9 @@
 product a batched one.
 
 Shapes: P population (always first), B batch, L length, D width, K taps; `...` is any number of axes
-in between. With P = 1 these are the plain layers. No operation reduces over P, so a member never
-sees its neighbours.
+in between.
+With P = 1 these are the plain layers. No operation reduces over P, so a member never sees its
+neighbours.
 """
 
 from recollect.model.layers.base import (

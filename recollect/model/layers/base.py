@@ -1,5 +1,5 @@
-"""What every layer is: parameters stacked along the population, their kinds, and how they are
-drawn.
+"""What every layer is: parameters stacked along the population, their kinds,
+and how they are drawn.
 """
 
 from abc import ABC, abstractmethod
@@ -48,8 +48,8 @@ def parameter_kinds(model: nn.Module) -> dict[str, Kind]:
 
 
 def initialise(model: nn.Module, seeds: list[int]) -> None:
-    """Draw member p from `seeds[p]` alone, on the CPU: the same weights in every population and on
-    every device.
+    """Draw member p from `seeds[p]` alone, on the CPU:
+    the same weights in every population and on every device.
     """
     layers = [module for module in model.modules() if isinstance(module, Layer)]
     drawn: list[dict[str, list[Tensor]]] = [{} for _ in layers]

@@ -31,8 +31,8 @@ class Dropout(nn.Module):
         self.share, self.noise, self.place = share, noise, randomness.key("dropout", place)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` is (P, B, ...): the rows come first, so that padding rows behind them change no other
-        mask.
+        """`x` is (P, B, ...): the rows come first,
+        so that padding rows behind them change no other mask.
         """
         if not self.training or self.share == 0:
             return x

@@ -1,5 +1,5 @@
-"""One update of AdamW for one stacked parameter, every member with its own rate, weight decay and
-clipping.
+"""One update of AdamW for one stacked parameter, every member with its own rate,
+weight decay and clipping.
 
     first  += (1 - beta1) (g - first)            g = gradient * shrink
     second  = beta2 second + (1 - beta2) g^2

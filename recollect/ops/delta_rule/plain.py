@@ -1,5 +1,5 @@
-"""The delta rule (Schlag et al. 2021), with or without decay (Yang et al. 2025): exact, in chunks,
-by triangular solves.
+"""The delta rule (Schlag et al. 2021), with or without decay (Yang et al. 2025):
+exact, in chunks, by triangular solves.
 
     S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T          o_t = S_t^T q_t
 

@@ -1,5 +1,5 @@
-"""The delta rule on queries and keys of length one, as four kernels that walk through chunks of 64
-positions.
+"""The delta rule on queries and keys of length one,
+as four kernels that walk through chunks of 64 positions.
 
     S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T
     o_t = S_t^T q_t / sqrt(D)

@@ -27,8 +27,8 @@ def head_channels(start, h, heads, KEYS: tl.constexpr, VALUES: tl.constexpr):
 def _tile(
     start, row_stride, first_row, rows, first, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Pointers of a tile that starts at row `first_row` and column `first`, and which of them
-    exist.
+    """Pointers of a tile that starts at row `first_row` and column `first`,
+    and which of them exist.
     """
     row, column = first_row + tl.arange(0, ROWS), first + tl.arange(0, COLUMNS)
     inside = (row < rows)[:, None] & (column < width)[None, :]

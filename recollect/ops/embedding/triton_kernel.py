@@ -1,5 +1,5 @@
-"""Look-up of shared ids in one table per member, and its gradient as a sum over runs of equal ids,
-without atomics.
+"""Look-up of shared ids in one table per member,
+and its gradient as a sum over runs of equal ids, without atomics.
 
     out[p, n] = table[p, ids[n]]        dtable[p, v] = sum of g[p, n] over the n with ids[n] = v
 

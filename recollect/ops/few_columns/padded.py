@@ -1,5 +1,5 @@
-"""Products with few columns, such as a gate's number per head, by as many as tensor cores' kernels
-want.
+"""Products with few columns, such as a gate's number per head,
+by as many as tensor cores' kernels want.
 
 Shapes: P population, E channels, G columns.
 """

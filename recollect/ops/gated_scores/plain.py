@@ -1,5 +1,5 @@
-"""Linear attention whose scores carry a gate per row and one per column: retention, state space
-duality, xLSTM's memory.
+"""Linear attention whose scores carry a gate per row and one per column:
+retention, state space duality, xLSTM's memory.
 
     w_ij = (q_i . k_j) exp(row_i + column_j) for j <= i, plus skip where i = j
     y_i = sum_j w_ij v_j        total_i = sum_j w_ij

@@ -1,5 +1,5 @@
-"""Kernels of `gated_scores`: blocks of scores are made, used and forgotten on chip, forward and
-backward.
+"""Kernels of `gated_scores`: blocks of scores are made, used and forgotten on chip,
+forward and backward.
 
 With s_ij = q_i . k_j, e_ij = exp(row_i + column_j), w = s e + skip 1[i = j], and the gradients dy
 of y and dtotal of total:
@@ -114,8 +114,8 @@ def _launch(
     gates: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
     sums: Tensor | None, diagonal: Tensor | None, *, keys: bool, gradients: bool,
 ) -> None:  # fmt: skip
-    """`made` from the three tensors `read`; `own` is what it is the gradient of, where a gate's
-    gradient needs that.
+    """`made` from the three tensors `read`;
+    `own` is what it is the gradient of, where a gate's gradient needs that.
     """
     row, column, _, where, _ = gates
     population, batch, heads, queries = row.shape
@@ -246,8 +246,8 @@ def _walk(
     R: tl.constexpr, C: tl.constexpr, PRODUCT: tl.constexpr, MADE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """made = sum over columns of (w or ds) c, where the square comes from a b^T; its rows are keys,
-    or queries.
+    """made = sum over columns of (w or ds) c, where the square comes from a b^T;
+    its rows are keys, or queries.
     """
     SUMMED: tl.constexpr = GRADIENTS and SHARED
     outer, inner = (length, queries) if KEYS else (queries, length)

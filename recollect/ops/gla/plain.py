@@ -1,5 +1,5 @@
-"""Scores of queries and keys under a decay of each key channel (Yang et al. 2024), exact for decays
-of any strength.
+"""Scores of queries and keys under a decay of each key channel (Yang et al. 2024),
+exact for decays of any strength.
 
     scores[i, j] = sum_c q_ic k_jc exp(g_{j+1,c} + ... + g_{i,c}) for j <= i, 0 above the diagonal
 
@@ -27,8 +27,8 @@ from torch import Tensor
 
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """(..., L, L) from three (..., L, D), differentiable in all of them; g of the first position
-    has no effect.
+    """(..., L, L) from three (..., L, D), differentiable in all of them;
+    g of the first position has no effect.
     """
     *lead, length, width = q.shape
     padding = 2 ** (length - 1).bit_length() - length

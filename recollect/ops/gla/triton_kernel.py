@@ -155,8 +155,8 @@ def _rows_kernel(
     q_ptr, k_ptr, g_ptr, dscores_ptr, dq_ptr, dk_ptr, dg_ptr, totals_ptr, length,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """dq of one tile, the pairs inside it of dk and dg, the pairs with earlier tiles of dg, and
-    their totals.
+    """dq of one tile, the pairs inside it of dk and dg, the pairs with earlier tiles of dg,
+    and their totals.
     """
     sequence, mine, tiles = _place(length, TILE)
     offset = sequence * length * WIDTH
@@ -254,8 +254,8 @@ def _columns_kernel(
 
 @triton.jit
 def _place(length, TILE: tl.constexpr):
-    """The sequence of this program, its tile and the number of tiles; inside a sequence 32 bits are
-    enough.
+    """The sequence of this program, its tile and the number of tiles;
+    inside a sequence 32 bits are enough.
     """
     tiles = tl.cdiv(length, TILE)
     program = tl.program_id(0)
@@ -266,8 +266,8 @@ def _place(length, TILE: tl.constexpr):
 def _tile(
     x_ptr, number, ahead, length, WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr
 ):
-    """(TILE, PADDED) of x, `ahead` positions later but not beyond the tile's end; zeros where there
-    is nothing.
+    """(TILE, PADDED) of x, `ahead` positions later but not beyond the tile's end;
+    zeros where there is nothing.
     """
     local = tl.arange(0, TILE) + ahead
     channel = tl.arange(0, PADDED)

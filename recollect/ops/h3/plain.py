@@ -42,8 +42,8 @@ class Diagonal(NamedTuple):
 
 
 def shift_filter(shift: Shift, length: int) -> Tensor:
-    """s as (P, D, L): the correlation of B and C, by the product of a conjugate spectrum with a
-    spectrum.
+    """s as (P, D, L): the correlation of B and C,
+    by the product of a conjugate spectrum with a spectrum.
     """
     state = shift.b_PDN.shape[2]
     b, c = (torch.fft.rfft(values_PDN, 2 * state) for values_PDN in (shift.b_PDN, shift.c_PDN))

@@ -34,8 +34,8 @@ def power_sums(weight_PHM: Pair, base_PHM: Pair, length: int) -> Tensor:
 
 
 def powers(base: Pair, count: int) -> Pair:
-    """base^0 ... base^(count - 1) along a new last axis, by doubling: without logarithms a base may
-    be 0.
+    """base^0 ... base^(count - 1) along a new last axis, by doubling:
+    without logarithms a base may be 0.
     """
     factor = base[0][..., None], base[1][..., None]
     real, imag = torch.ones_like(factor[0]), torch.zeros_like(factor[0])

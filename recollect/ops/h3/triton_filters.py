@@ -1,5 +1,5 @@
-"""The filters of H3's two state spaces, each made and differentiated by one kernel instead of a
-hundred tiny operations.
+"""The filters of H3's two state spaces,
+each made and differentiated by one kernel instead of a hundred tiny operations.
 
     diagonal:   u = dt (-exp(a) + i omega) / 2    Ad = (1 + u) / (1 - u)    w = 2 C B dt / (1 - u)
                 K[t] = sum_n Re(w_n Ad_n^t), plus skip at t = 0

@@ -13,8 +13,8 @@ from recollect.ops.head_loss import plain
 
 
 def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
-    """Cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`; differentiable in x and
-    the table.
+    """Cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`;
+    differentiable in x and the table.
     """
     if use_triton(x_PMD, table_PVD):
         from recollect.ops.head_loss import triton_kernel
@@ -27,8 +27,8 @@ def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -
 def head_verdict(
     x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int
 ) -> tuple[Tensor, Tensor]:
-    """The loss once more, and right_PM: the label has the highest score; of equal scores the first
-    counts.
+    """The loss once more, and right_PM: the label has the highest score;
+    of equal scores the first counts.
     """
     if use_triton(x_PMD, table_PVD):
         from recollect.ops.head_loss import triton_kernel

@@ -30,8 +30,8 @@ SCORES_PER_WARP = 1024
 
 
 def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
-    """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`, and so is its gradient
-    then.
+    """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`,
+    and so is its gradient then.
     """
     return _HeadLoss.apply(x_PMD, table_PVD, labels_M, ignore)
 
@@ -174,7 +174,7 @@ def _first_at(x, top, columns):
 
 @triton.jit
 def _shift(top):
-    """What is taken from scores before the exponential: a block of -inf alone must add zeros, not
-    NaN.
+    """What is taken from scores before the exponential:
+    a block of -inf alone must add zeros, not NaN.
     """
     return tl.where(top == float("-inf"), 0.0, top)

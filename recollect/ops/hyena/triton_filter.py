@@ -1,5 +1,5 @@
-"""Hyena's filter network, made and differentiated by one kernel each instead of a hundred tiny
-operations.
+"""Hyena's filter network, made and differentiated by one kernel each instead
+of a hundred tiny operations.
 
     a_1 = z W_1 + b_1      a_2 = sin(omega a_1) W_2 + b_2      a_3 = sin(omega a_2) W_3 + b_3
     filter = envelope sin(omega a_3) W_4, plus skip at lag 0

@@ -93,8 +93,8 @@ class _Mix(torch.autograd.Function):
 
 
 def _fits(parts_PCBL: Tensor) -> bool:
-    """Whether tiles of whole sequences and the matrices beside them leave room for two programs on
-    a multiprocessor.
+    """Whether tiles of whole sequences and the matrices beside them leave room
+    for two programs on a multiprocessor.
     """
     return parts_PCBL.shape[3] <= POSITIONS and parts_PCBL.dtype == torch.bfloat16
 
@@ -265,8 +265,8 @@ def _after_back(
     CHUNK: tl.constexpr, TAPS: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of one channel: du and the gradient of x2, and sums over these
-    rows.
+    """One program has some rows of one channel:
+    du and the gradient of x2, and sums over these rows.
 
     Outside of the rows and of the sequence x, u and g are zeros, and so are all products that are
     summed.

@@ -1,5 +1,5 @@
-"""Causal convolution with a filter as long as the sequence, per member and channel: y_t =
-sum_{s<=t} filter_{t-s} u_s.
+"""Causal convolution with a filter as long as the sequence, per member and channel:
+y_t = sum_{s<=t} filter_{t-s} u_s.
 
 Shapes: P population, B batch, L length, D channels.
 
@@ -53,7 +53,7 @@ def takes_matrix(u_PBLD: Tensor) -> bool:
 
 
 def operations(length: int) -> int:
-    """Multiply-adds per position and channel; the filter's own cost is shared by all rows and not
-    counted.
+    """Multiply-adds per position and channel;
+    the filter's own cost is shared by all rows and not counted.
     """
     return length if length <= TOEPLITZ_LENGTH else 4 + math.ceil(5 * math.log2(2 * length))

@@ -1,5 +1,5 @@
-"""The long convolution by a Toeplitz matrix and by transforms, and the lags that filter networks
-read.
+"""The long convolution by a Toeplitz matrix and by transforms,
+and the lags that filter networks read.
 """
 
 import math
@@ -29,8 +29,8 @@ def _transformable(x: Tensor) -> Tensor:
 
 
 def toeplitz(filter_PDL: Tensor) -> Tensor:
-    """The matrix of the convolution, (P, D, L, L): filter[i - j] at row i and column j <= i, zero
-    above the diagonal.
+    """The matrix of the convolution, (P, D, L, L):
+    filter[i - j] at row i and column j <= i, zero above the diagonal.
     """
     length = filter_PDL.shape[-1]
     # Row i of the matrix is the window of the reversed, padded filter that starts at L - 1 - i.

@@ -1,5 +1,5 @@
-"""Long convolutions between products, on tensors whose positions are dense: channel by channel (P,
-C, B, L).
+"""Long convolutions between products, on tensors whose positions are dense:
+channel by channel (P, C, B, L).
 
     convolve:           out_e = sum_i factor_i (filter_h * (left_i right_e))     (i, e in head h)
     filter_gradient:    of the filter, given the gradient of that out
@@ -52,8 +52,8 @@ def convolve(
     out_PDBL: Tensor,
     back: bool = False,
 ) -> None:
-    """out_e = sum_i factor_i (filter_h * (left_i right_e)); without `right` each channel's
-    convolution alone.
+    """out_e = sum_i factor_i (filter_h * (left_i right_e));
+    without `right` each channel's convolution alone.
 
     Without `factor` all factors are 1. `back`: the transposed convolution, against time.
     """
@@ -88,8 +88,8 @@ def convolve(
 def filter_gradient(
     left: Part, right: Part | None, factor: Part, g: Part | None, filter_PHL: Tensor
 ) -> Tensor:
-    """The gradient of `convolve`'s filter; without `right` and `g`, `factor` is the gradient of a
-    plain convolution.
+    """The gradient of `convolve`'s filter;
+    without `right` and `g`, `factor` is the gradient of a plain convolution.
     """
     _, channels, batch, _ = left.values_PDBL.shape
     length, sizes = filter_PHL.shape[2], _sizes(left.values_PDBL, filter_PHL)
@@ -158,8 +158,8 @@ def _convolution(
     BACK: tl.constexpr, HEAD: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has a tile of one channel's output and walks over the blocks of positions that it
-    depends on.
+    """One program has a tile of one channel's output and walks over the blocks
+    of positions that it depends on.
     """
     blocks, tiles = tl.cdiv(length, T), tl.cdiv(batch, R)
     block = tl.program_id(0) % blocks
@@ -232,8 +232,8 @@ def _correlation(
     CHUNK: tl.constexpr, HEAD: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of a head and all pairs of blocks of positions that lie `apart`
-    blocks apart.
+    """One program has some rows of a head and all pairs of blocks of positions
+    that lie `apart` blocks apart.
 
     Of the square of sums, with rows j and columns i, equal lags are written below each other: row
     j, column i - j modulo T.

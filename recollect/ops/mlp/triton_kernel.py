@@ -1,5 +1,5 @@
-"""Kernels of `bias_gelu`. With z = x + bias[p], Phi the standard normal distribution and phi its
-density:
+"""Kernels of `bias_gelu`. With z = x + bias[p],
+Phi the standard normal distribution and phi its density:
 
     y = z Phi(z)        dx = dy (Phi(z) + z phi(z))        dbias = sum over rows dx
 

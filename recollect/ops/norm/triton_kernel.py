@@ -1,5 +1,5 @@
-"""Kernels of `norm` and `add_norm`: a row is read once, normalised in registers in float32, and
-written once.
+"""Kernels of `norm` and `add_norm`: a row is read once, normalised in registers in float32,
+and written once.
 
 With s = x, or x + branch + shift, u = s (rms) or s - mean(s) (layer), r = (mean(u^2) + eps)^(-1/2)
 and h = u r:
@@ -141,8 +141,8 @@ class _Norm(torch.autograd.Function):
 def _gradients(
     ctx: Any, dy: Tensor, dtotal: Tensor | None
 ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
-    """ds, ds once more in the branch's dtype if that is another one, and dw, db, dshift, as far as
-    there are any.
+    """ds, ds once more in the branch's dtype if that is another one, and dw,
+    db, dshift, as far as there are any.
     """
     total_PRD, weight = ctx.saved_tensors
     branch_dtype = ctx.kinds[1]
@@ -223,8 +223,8 @@ def _backward(
     rows, block, total_member, total_row, dy_member, dy_row, dtotal_member, dtotal_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows and sums dw, db and dshift over it,
-    element by element.
+    """One program walks through a block of a member's rows and sums dw,
+    db and dshift over it, element by element.
     """
     blocks = tl.cdiv(rows, block)
     share = tl.program_id(0).to(tl.int64)

@@ -1,5 +1,5 @@
-"""From what the heads of a memory read to the input of an mLSTM's last projection; the equation is
-in plain.py.
+"""From what the heads of a memory read to the input of an mLSTM's last projection;
+the equation is in plain.py.
 """
 
 from torch import Tensor

@@ -1,5 +1,5 @@
-"""Kernels of `read_out`: everything between the scores and the last projection in one pass over
-memory each way.
+"""Kernels of `read_out`: everything between the scores and the last projection
+in one pass over memory each way.
 
 With a = h / divisor, u = a - mean(a), r = (mean(u^2) + eps)^(-1/2), n = u r, y = n scale + skip c,
 s = SiLU(z) and the gradient dout of out = y s:
@@ -97,8 +97,8 @@ class _ReadOut(torch.autograd.Function):
 
 
 def _tile(width: int) -> dict[str, int]:
-    """A whole head in one program, and several rows where heads are narrow; wide ones have more
-    warps.
+    """A whole head in one program, and several rows where heads are narrow;
+    wide ones have more warps.
     """
     columns = triton.next_power_of_2(width)
     return {
@@ -163,8 +163,8 @@ def _backward(
     dout_member, dout_row, eps,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows, at one head, and sums dscale and dskip
-    over it.
+    """One program walks through a block of a member's rows, at one head,
+    and sums dscale and dskip over it.
     """
     blocks = tl.cdiv(rows, block)
     head, share = tl.program_id(0) % heads, (tl.program_id(0) // heads).to(tl.int64)

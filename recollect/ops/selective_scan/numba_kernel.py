@@ -85,8 +85,8 @@ def _added(parts_PR: Tensor) -> Tensor:
 
 
 def _share(work: Callable[..., None], arguments: tuple[Tensor, ...], count: int) -> None:
-    """Let as many threads as PyTorch has do `work` on a part of the blocks each, this one on the
-    first part.
+    """Let as many threads as PyTorch has do `work` on a part of the blocks each,
+    this one on the first part.
     """
     arrays = [argument.detach().numpy() for argument in arguments]
     threads = min(torch.get_num_threads(), count)
@@ -194,7 +194,8 @@ def _sigmoid(x: Any) -> Any:
 
 
 @_compiled(
-    "void(f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],f4[:,:,:,:],f4[:,:,:,:],f4[:,::1],f4[:,:,:,::1],f4[:,:,:,:,::1],i8,i8)"
+    "void(f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],f4[:,:,:,:],f4[:,:,:,:],f4[:,::1],"
+    "f4[:,:,:,::1],f4[:,:,:,:,::1],i8,i8)"
 )
 def _forward_rows(
     u: Array,
@@ -246,7 +247,8 @@ def _forward_rows(
 
 
 @_compiled(
-    "void(f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],f4[:,:,:,:],f4[:,:,:,:],f4[:,::1],f4[:,:,:,:,::1],"
+    "void(f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],f4[:,:,:,:],f4[:,:,:,:],"
+    "f4[:,::1],f4[:,:,:,:,::1],"
     "f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,:,::1],f4[:,:,::1],i8,i8)",
     sums=True,
 )

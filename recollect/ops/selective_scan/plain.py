@@ -1,5 +1,5 @@
-"""The selective scan in plain PyTorch, sequential in time, with the Euler input of the official
-code.
+"""The selective scan in plain PyTorch, sequential in time,
+with the Euler input of the official code.
 
     h_t = exp(delta_t A) * h_{t-1} + (delta_t u_t) B_t        y_t = h_t C_t
 

@@ -181,8 +181,8 @@ def _multiprocessors(device: torch.device) -> int:
 
 
 def _add_groups(x_G: Tensor, out: Tensor) -> Tensor:
-    """The sum over the first axis into `out`, whose rows are dense but may be apart from each
-    other.
+    """The sum over the first axis into `out`,
+    whose rows are dense but may be apart from each other.
     """
     groups, size, width = x_G.shape[0], out.numel(), out.shape[-1]
     rows = min(SUM_GROUPS, triton.next_power_of_2(groups))
@@ -374,8 +374,8 @@ def _backward_kernel(
 def _places(
     block, E: tl.constexpr, N: tl.constexpr, S: tl.constexpr, J: tl.constexpr, C: tl.constexpr
 ):
-    """The channels of a block, once for each of the J threads that need them; the states; which of
-    them there are.
+    """The channels of a block, once for each of the J threads that need them;
+    the states; which of them there are.
     """
     channel_J1C = tl.broadcast_to(block * C + tl.arange(0, C)[None, None, :], (J, 1, C))
     state_JS = tl.arange(0, J)[:, None] * S + tl.arange(0, S)[None, :]
@@ -408,8 +408,8 @@ def _over_states(x_JSC):
 
 @triton.jit
 def _one_minus_exp(x):
-    """1 - exp(-x), the derivative of softplus in terms of its value; a series where the difference
-    would cancel.
+    """1 - exp(-x), the derivative of softplus in terms of its value;
+    a series where the difference would cancel.
     """
     series = x * (1 + x * (-1 / 2 + x * (1 / 6 + x * (-1 / 24 + x * (1 / 120)))))
     return tl.where(x < 0.125, series, 1 - tl.exp2(x * -LOG2E))

@@ -1,5 +1,5 @@
-"""Depthwise convolution over time with a few taps, per member: y_t = bias + sum_k weight_k
-x_{t+ahead-(K-1)+k}.
+"""Depthwise convolution over time with a few taps, per member:
+y_t = bias + sum_k weight_k x_{t+ahead-(K-1)+k}.
 
 Shapes: P population, B batch, L length, D channels, K taps. With ahead = 0 the last tap sees the
 present, none the future. SiLU may follow: an operation of its own in the plain form, part of the

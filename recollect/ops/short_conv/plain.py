@@ -48,8 +48,8 @@ class _ShortConv(torch.autograd.Function):
 
 
 def _taps(weight_PKD: Tensor, x_PBLD: Tensor, ahead: int) -> list[tuple[int, slice, slice]]:
-    """For each tap that reaches into the sequence: its number, the outputs it adds to, the inputs
-    it reads.
+    """For each tap that reaches into the sequence:
+    its number, the outputs it adds to, the inputs it reads.
     """
     taps, length = weight_PKD.shape[1], x_PBLD.shape[2]
     delays = [(k, taps - 1 - k - ahead) for k in range(taps)]

@@ -1,5 +1,5 @@
-"""Kernels of `short_conv`. With e_k = K - 1 - k - ahead, how many positions tap k looks back, and z
-the convolution:
+"""Kernels of `short_conv`. With e_k = K - 1 - k - ahead, how many positions tap k looks back,
+and z the convolution:
 
     z_t = bias + sum_k weight_k x_{t - e_k}             y = z, or z sigmoid(z)
     dz = dy, or dy sigmoid(z) (1 + z (1 - sigmoid(z)))  dx_t = sum_k weight_k dz_{t + e_k}
@@ -44,8 +44,8 @@ MOST_UNROLLED = 8  # the walk's unrolled code grows with K
 def short_conv(
     x_PBLD: Tensor, weight_PKD: Tensor, bias_PD: Tensor | None, ahead: int, activation: str | None
 ) -> Tensor:
-    """`ahead` must be from 0 to K - 1: some tap then sees the present, from which the backward sums
-    dbias.
+    """`ahead` must be from 0 to K - 1: some tap then sees the present,
+    from which the backward sums dbias.
     """
     return _ShortConv.apply(x_PBLD, weight_PKD, bias_PD, ahead, activation)
 
@@ -189,8 +189,8 @@ def _convolved(
     z, x_tile, weight_ptr, bias_ptr, inside, valid, time, length, x_time, channels, first,
     TAPS: tl.constexpr, BIAS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """z plus bias and, for every tap, its weight times x: tap j looks `first` + j positions ahead
-    of `time`.
+    """z plus bias and, for every tap, its weight times x:
+    tap j looks `first` + j positions ahead of `time`.
     """
     if BIAS:
         z += tl.load(bias_ptr, mask=valid, other=0.0)
@@ -344,8 +344,8 @@ def _add_tap(
     TAPS: tl.constexpr, AHEAD: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr,
     UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """dx and the sums with what tap k adds to them, all by way of the one output to which it takes
-    x_t.
+    """dx and the sums with what tap k adds to them,
+    all by way of the one output to which it takes x_t.
     """
     delay = TAPS - 1 - AHEAD - k
     reached = inside & (time + delay >= 0) & (time + delay < length)

@@ -23,8 +23,8 @@ def silu_gate(y: Tensor, gate: Tensor) -> Tensor:
 
 
 class _Gate(torch.autograd.Function):
-    """y SiLU(z), with sigma = sigmoid(z): dy = dout z sigma and dz = dout y (sigma + z sigma (1 -
-    sigma)).
+    """y SiLU(z), with sigma = sigmoid(z):
+    dy = dout z sigma and dz = dout y (sigma + z sigma (1 - sigma)).
     """
 
     @staticmethod
@@ -57,8 +57,8 @@ def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
 
 @triton.jit
 def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where a program's elements are in a plain tensor, where in the gate, and which of them there
-    are.
+    """Where a program's elements are in a plain tensor, where in the gate,
+    and which of them there are.
     """
     blocks = tl.cdiv(channels, COLUMNS)
     row_R1 = ((tl.program_id(0) // blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]

@@ -1,5 +1,5 @@
-"""Softmax attention without its parameters: y_i = sum_j softmax_j(q_i . k_j / sqrt(D) + bias_ij)
-v_j.
+"""Softmax attention without its parameters:
+y_i = sum_j softmax_j(q_i . k_j / sqrt(D) + bias_ij) v_j.
 
 Shapes: P population, B batch, H heads, L queries, T keys, K queries that are asked for, D channels
 of a head, W width of the model. The last query stands at the last key, so one query over T keys is

@@ -43,8 +43,8 @@ def causal_attention(
 
 
 def joint_attention(product_PBLC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
-    """y_PBHLD of queries, keys and values that lie beside each other as one product, each with all
-    its heads.
+    """y_PBHLD of queries, keys and values that lie beside each other as one product,
+    each with all its heads.
 
     The bias of the product is added here, where its elements are read, and its gradient is one
     tensor, as the product is.
@@ -55,8 +55,8 @@ def joint_attention(product_PBLC: Tensor, bias_PC: Tensor, heads: int) -> Tensor
 def joint_attention_at(
     q_PBHKD: Tensor, product_PBLC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
 ) -> Tensor:
-    """y_PBHKD of queries at the positions `where`; keys and values are one product and come with
-    their biases.
+    """y_PBHKD of queries at the positions `where`;
+    keys and values are one product and come with their biases.
     """
     return _Joint.apply(
         q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK
@@ -214,8 +214,8 @@ def _read(
 
 @triton.jit
 def _places(where_ptr, b, queries, QUERIES: tl.constexpr, EVERYWHERE: tl.constexpr):
-    """At which position each query of a row stands; one beyond the last stands at the first, and
-    nobody reads it.
+    """At which position each query of a row stands;
+    one beyond the last stands at the first, and nobody reads it.
     """
     row = tl.arange(0, QUERIES)
     return (

@@ -1,5 +1,5 @@
-"""RWKV-4's mean of values (Peng et al. 2023), one channel at a time, plain PyTorch, sequential in
-time.
+"""RWKV-4's mean of values (Peng et al. 2023), one channel at a time,
+plain PyTorch, sequential in time.
 
     y_t =   (sum_{i<t} e^{(t-1-i) w + k_i} v_i + e^{u + k_t} v_t)
           / (sum_{i<t} e^{(t-1-i) w + k_i}     + e^{u + k_t})

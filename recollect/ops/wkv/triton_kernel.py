@@ -1,5 +1,5 @@
-"""Kernels of `wkv`: one thread follows a channel of a sequence through time, forwards and then
-backwards.
+"""Kernels of `wkv`: one thread follows a channel of a sequence through time,
+forwards and then backwards.
 
 Forwards as in plain.py, with the mean m and the log weight a of the past in registers; both are
 written down for the backward, where shares of the present and the past in y_t and in m_{t+1} follow

@@ -159,8 +159,8 @@ def scores_figure(found: Inspection) -> Figure | None:
 
 
 def _question_lines(found: Inspection, heads: Sequence[Head]) -> dict[str, list[list[float]]]:
-    """What questions take from their value and from their key; and from further behind, if they end
-    up looking there.
+    """What questions take from their value and from their key;
+    and from further behind, if they end up looking there.
     """
     lines = {name: [head.score(name) for head in heads] for name in (INDUCTION, DUPLICATE)}
     behind = [place for place, offset in enumerate(found.offsets) if offset >= 1]

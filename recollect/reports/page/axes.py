@@ -1,5 +1,5 @@
-"""The axes of the page: a cell's task, width and depth, by which a reader chooses, and the label of
-its line.
+"""The axes of the page: a cell's task, width and depth, by which a reader chooses,
+and the label of its line.
 
 A label is the mixer and whatever else tells cells of that mixer apart once task, width and depth
 are known. What follows from those three, such as a batch that shrinks as rows grow longer, goes

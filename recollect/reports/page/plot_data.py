@@ -80,8 +80,8 @@ def plot_data(
 
 
 def to_json(value: Any) -> str:
-    """JSON that may stand inside a script element: no character in it can end the element or a line
-    of JavaScript.
+    """JSON that may stand inside a script element:
+    no character in it can end the element or a line of JavaScript.
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,3 +1,3 @@
-"""The study as executable statements: what to train (presets), what to draw (figures), what it
-claims (claims).
+"""The study as executable statements: what to train (presets), what to draw (figures),
+what it claims (claims).
 """

@@ -79,8 +79,8 @@ def open_sweep(spec: str, overrides: Iterable[str] = ()) -> Sweep:
 
 
 def list_presets() -> list[Preset]:
-    """All of them, by what their first two lines say (a test counts the runs: here it would take
-    many seconds).
+    """All of them, by what their first two lines say (a test counts the runs:
+    here it would take many seconds).
     """
     return [
         Preset(name, _about(name), {scale: _runs(name, scale) for scale in SCALES})

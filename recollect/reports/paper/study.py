@@ -49,7 +49,8 @@ def recipe(flat: Mapping[str, Any]) -> dict[str, Any] | None:
     """Task and training without what varies: runs of one recipe can be compared.
 
     Steps and batch, which move with the length, become epochs and whether the batch is the usual
-    one of that length. None if the task cannot be read here.
+    one of that length.
+    None if the task cannot be read here.
     """
     stored = task_table(flat)
     try:

@@ -1,5 +1,5 @@
-"""The official results the study compares itself with: figure 2 of Zoology (Arora et al. 2023), its
-"green stars".
+"""The official results the study compares itself with:
+figure 2 of Zoology (Arora et al. 2023), its "green stars".
 
 Digitised from assets/figure2.png of github.com/HazyResearch/zoology at tag iclr24 (de4e258), with
 an error of at most 0.02. A marker hidden behind another one was estimated, and `hidden` says so.

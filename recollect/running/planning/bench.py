@@ -36,8 +36,8 @@ TIMED_STEPS = 5
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run is trained on: two layers of mixer and MLP on multi-query recall, vocabulary
-    8,192.
+    """What a run is trained on: two layers of mixer
+    and MLP on multi-query recall, vocabulary 8,192.
     """
 
     name: str

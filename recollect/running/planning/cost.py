@@ -1,5 +1,5 @@
-"""What one member of a population needs, counted from its specification: parameters, memory and
-operations.
+"""What one member of a population needs, counted from its specification:
+parameters, memory and operations.
 """
 
 from dataclasses import dataclass

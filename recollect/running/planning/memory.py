@@ -65,8 +65,8 @@ def free_memory(device: torch.device) -> int:
 
 
 def measure_allocation(members: Sequence[RunSpec], task: Task, device: torch.device) -> int:
-    """The most bytes these members have on a GPU at once while they train and are
-    evaluated.
+    """The most bytes these members have on a GPU at once while they train
+    and are evaluated.
     """
     torch.cuda.empty_cache()
     for split in ("train", *task.test_splits):
@@ -85,8 +85,8 @@ Measure = Callable[[Sequence[RunSpec], Task, torch.device], int]
 def estimate_need(
     runs: Sequence[RunSpec], task: Task, device: torch.device, measure: Measure = measure_allocation
 ) -> Need:
-    """What a population of runs of this shape needs: counted on a CPU; on a GPU a line through two
-    measured points.
+    """What a population of runs of this shape needs: counted on a CPU;
+    on a GPU a line through two measured points.
     """
     counted = Need(cost(runs[0]).memory_bytes)
     small, large = TRIED
@@ -109,8 +109,8 @@ def pack_size(
     measure: Measure = measure_allocation,
     processes: int = 1,
 ) -> int:
-    """The number of these same-shaped runs that should train together, where `processes`
-    share the memory.
+    """The number of these same-shaped runs that should train together,
+    where `processes` share the memory.
     """
     fits = estimate_need(runs, task, device, measure).fitting(free_memory(device) // processes)
     if device.type != "cpu":

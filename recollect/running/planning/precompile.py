@@ -1,5 +1,5 @@
-"""A shape's kernels compiled in several threads at once, instead of one after the other when each
-is first launched.
+"""A shape's kernels compiled in several threads at once,
+instead of one after the other when each is first launched.
 
 A dry run makes a step and an evaluation in which every launch of a Triton kernel is an order to
 compile it. What a kernel would have written is whatever the memory held, so the population of a dry
@@ -68,8 +68,8 @@ def _compiled_in_threads(device: torch.device) -> Iterator[None]:
 
 
 class _LoadingPool(ThreadPoolExecutor):
-    """Loads onto the device what it has compiled: that compiles once more, the C function which
-    launches the kernel.
+    """Loads onto the device what it has compiled:
+    that compiles once more, the C function which launches the kernel.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -1,5 +1,5 @@
-"""What to train first when time is short: rows so far in, the next runs out. Looks at nothing but
-the rows.
+"""What to train first when time is short:
+rows so far in, the next runs out. Looks at nothing but the rows.
 
 A sweep is planned as a whole, so that a report can say what is missing; with a budget it is trained
 in stages, and after each the rows are looked at again. The first of these that has something to do
@@ -168,8 +168,8 @@ def _fewest(rates: Sequence[Rate], cell: Cell) -> list[RunRow]:
 
 
 def _first(rates: Sequence[Rate], centre: Rate | None) -> list[RunRow]:
-    """The first run that is todo of each rate, from the centre outwards (without one, from the
-    middle).
+    """The first run that is todo of each rate, from the centre outwards (without one,
+    from the middle).
     """
     if not rates:
         return []

@@ -134,8 +134,8 @@ def seconds_per_step(
 
 
 def warm_steps(device: torch.device) -> int:
-    """Steps before a step takes as long as all later ones: on a GPU the one that records comes
-    last.
+    """Steps before a step takes as long as all later ones:
+    on a GPU the one that records comes last.
     """
     return WARM_CALLS + 1 if device.type == "cuda" else 1
 

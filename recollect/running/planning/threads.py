@@ -1,5 +1,5 @@
-"""CPU threads by a run's shape. The number is torch's, for the whole process: it is set for a while
-and put back.
+"""CPU threads by a run's shape. The number is torch's, for the whole process:
+it is set for a while and put back.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ def threads_for(run: RunSpec, available: int) -> Iterator[int]:
 
 
 def choose_threads(run: RunSpec, available: int) -> int:
-    """The number of CPU threads for a run's shape: a power of two whose shares of a batch are whole
-    blocks.
+    """The number of CPU threads for a run's shape:
+    a power of two whose shares of a batch are whole blocks.
 
     Otherwise rows have to be padded (see Population._pad_rows), and with an odd number of threads
     nothing would help. A step smaller than any measured has one thread. The rule depends on the

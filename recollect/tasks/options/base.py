@@ -12,8 +12,8 @@ MOST_TOKENS = 2_000_000_000
 
 
 class TaskSpec(Spec, ABC):
-    """What every task says about itself: to the model, the trainer, the tables and the error
-    messages.
+    """What every task says about itself: to the model, the trainer,
+    the tables and the error messages.
     """
 
     score_name: ClassVar[
@@ -34,8 +34,8 @@ class TaskSpec(Spec, ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """The expected score of a model that knows what stands in the context but not what belongs
-        to what.
+        """The expected score of a model that knows what stands
+        in the context but not what belongs to what.
         """
 
     @property

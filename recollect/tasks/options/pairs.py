@@ -31,8 +31,8 @@ class PairsSpec(TaskSpec, ABC):
 
     @property
     def chance(self) -> float:
-        """1 / pairs. Under mqar's power-law placement position alone gives a little more:
-        placement.position_only_accuracy.
+        """1 / pairs. Under mqar's power-law placement position alone gives a
+        little more: placement.position_only_accuracy.
         """
         return 1 / self.pairs
 
@@ -54,8 +54,8 @@ class PairsSpec(TaskSpec, ABC):
 
     @property
     def default_batch(self) -> int:
-        """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above: the batch sizes of
-        Zoology's figure 2.
+        """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above:
+        the batch sizes of Zoology's figure 2.
         """
         rows = next(
             (

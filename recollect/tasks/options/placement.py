@@ -1,5 +1,5 @@
-"""What the position of a question betrays in mqar: the accuracy of a model that sees positions but
-binds nothing.
+"""What the position of a question betrays in mqar:
+the accuracy of a model that sees positions but binds nothing.
 
 Keys draw their slots one after the other, without replacement, with weight (g + 1) ** (power - 1).
 So early slots tend to belong to early keys, and under the power law "the pair most often asked at
@@ -14,8 +14,8 @@ from recollect.tasks.options.pairs import MqarSpec
 
 
 def position_only_accuracy(spec: MqarSpec) -> float:
-    """The best accuracy a guess of the pair from the question's own slot can reach; 1 / pairs under
-    uniform placement.
+    """The best accuracy a guess of the pair from the question's own slot can reach;
+    1 / pairs under uniform placement.
     """
     return float(
         draw_probabilities(spec.slots, spec.pairs, spec.slot_power).max(0).sum() / spec.pairs
@@ -24,8 +24,8 @@ def position_only_accuracy(spec: MqarSpec) -> float:
 
 @cache
 def draw_probabilities(slots: int, pairs: int, power: float) -> np.ndarray:
-    """P(draw k takes slot g) as a (pairs, slots) table, by integration over the arrival times of an
-    exponential race.
+    """P(draw k takes slot g) as a (pairs, slots) table,
+    by integration over the arrival times of an exponential race.
 
     Slot g arrives in dt around t with probability w_g exp(-w_g t) dt; it is draw k when exactly k
     of the others came before.
@@ -45,8 +45,8 @@ def draw_probabilities(slots: int, pairs: int, power: float) -> np.ndarray:
 
 
 def _arrived(waiting_ST: np.ndarray, most: int) -> np.ndarray:
-    """P(exactly k have arrived) for k < most, at each time, from each one's chance to be still
-    waiting.
+    """P(exactly k have arrived) for k < most, at each time,
+    from each one's chance to be still waiting.
     """
     arrived_KT = np.zeros((most, waiting_ST.shape[1]))
     arrived_KT[0] = 1

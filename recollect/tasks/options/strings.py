@@ -17,8 +17,8 @@ MOST_LETTERS = 4_000_000
 
 
 class StringsSpec(TaskSpec, ABC):
-    """A random string, then part of it again. Trained on rows packed with examples, tested on one
-    example a row.
+    """A random string, then part of it again. Trained on rows packed with examples,
+    tested on one example a row.
 
     Ids: letters 0 .. alphabet - 1, then begin, delimiter, end, padding. Every training row is new;
     an epoch is only a count.
@@ -95,8 +95,8 @@ class StringsSpec(TaskSpec, ABC):
 
     @property
     def labels_per_row(self) -> int:
-        """An upper bound: the whole row filled with the examples that have the largest share of
-        labels.
+        """An upper bound: the whole row filled with the examples
+        that have the largest share of labels.
         """
         with_whole_answer = range(self.min_length, self.max_length + 1)
         return max(
@@ -217,8 +217,8 @@ class NgramLookupSpec(StringsSpec):
 
     @property
     def chance(self) -> float:
-        """The answer guessed letter by letter, averaged over where the question may have been taken
-        from.
+        """The answer guessed letter by letter,
+        averaged over where the question may have been taken from.
         """
         per_length = []
         for letters in self.eval_lengths:

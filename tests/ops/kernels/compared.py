@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 def weights(y: Tensor) -> Tensor:
-    """Of an output's elements in the sum that is differentiated: many values, no pattern of a
-    tile's size.
+    """Of an output's elements in the sum that is differentiated:
+    many values, no pattern of a tile's size.
     """
     return torch.cos(torch.arange(y.numel(), device=y.device) % 1009).view_as(y).to(y.dtype)
 
@@ -20,8 +20,8 @@ def outcome(
     tensors: Sequence[Tensor],
     dtypes: Sequence[torch.dtype] | torch.dtype | None = None,
 ) -> list[Tensor]:
-    """The outputs, then the gradients of all `tensors`, which are cast to `dtypes` first, or left
-    as they are.
+    """The outputs, then the gradients of all `tensors`, which are cast to `dtypes` first,
+    or left as they are.
     """
     if dtypes is None or isinstance(dtypes, torch.dtype):
         dtypes = [dtypes or x.dtype for x in tensors]

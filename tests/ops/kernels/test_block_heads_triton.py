@@ -1,5 +1,5 @@
-"""The kernels of the mLSTM's projections and gates against the plain form in float64: outputs and
-all gradients.
+"""The kernels of the mLSTM's projections and gates against the plain form in float64:
+outputs and all gradients.
 """
 
 import pytest
@@ -35,8 +35,8 @@ SCALE = 0.3
 
 
 def made(case: tuple[int, ...]) -> tuple[list[Tensor], Tensor | None]:
-    """c, u, the three projections and the gates' weights for c and u; and where. u is part of a
-    larger tensor.
+    """c, u, the three projections and the gates' weights for c and u;
+    and where. u is part of a larger tensor.
     """
     P, B, L, E, O, G, asked = case  # noqa: E741
     generator = torch.Generator().manual_seed(sum(case))

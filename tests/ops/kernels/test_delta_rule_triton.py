@@ -16,8 +16,8 @@ both = pytest.mark.parametrize("decay", [False, True], ids=["plain", "decay"])
 
 
 def cases() -> list[tuple[int, ...]]:
-    """(P, B, H, L, D, E): one short chunk, a full one, several with a rest, more than one block of
-    channels.
+    """(P, B, H, L, D, E): one short chunk, a full one, several with a rest,
+    more than one block of channels.
     """
     odd = [
         (1, 1, 1, 1, 1, 1),
@@ -38,8 +38,8 @@ def cases() -> list[tuple[int, ...]]:
 
 
 def raw(shape: tuple[int, ...], decay: bool, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Channels, beta (0 at every fifth position but the first) and g; the channels are part of
-    something wider.
+    """Channels, beta (0 at every fifth position but the first) and g;
+    the channels are part of something wider.
     """
     population, batch, heads, length, keys, values = shape
     generator = torch.Generator().manual_seed(length)

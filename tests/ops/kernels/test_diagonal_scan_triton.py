@@ -26,8 +26,8 @@ def cases() -> list[tuple[int, ...]]:
 
 
 def inputs(shape: tuple[int, ...], dtype=torch.float32) -> list[Tensor]:
-    """Decays in (0, 1), a few of them exactly 0 or 1, inputs, and gradients in the middle of
-    something longer.
+    """Decays in (0, 1), a few of them exactly 0 or 1, inputs,
+    and gradients in the middle of something longer.
     """
     torch.manual_seed(len(shape))
     a, x = torch.rand(shape, device=DEVICE), torch.randn(shape, device=DEVICE)

@@ -81,8 +81,8 @@ def test_extreme_decays_have_finite_gradients(g):
 
 @pytest.mark.parametrize("t", [8, 32, 37])
 def test_a_gradient_keeps_its_digits_beside_larger_ones(t):
-    """dg where little passes between two parts that are busy inside: sums of q dq - k dk would lose
-    it.
+    """dg where little passes between two parts that are busy inside:
+    sums of q dq - k dk would lose it.
     """
     arguments = [x.abs() for x in drawn((1, 49, 2), strength=1e-2)]
     arguments[2] = -arguments[2]

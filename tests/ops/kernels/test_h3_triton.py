@@ -83,8 +83,8 @@ def test_a_member_sees_no_other():
 
 @pytest.mark.parametrize(("state", "length"), [(4, 9), (34, 20), (66, 130)])
 def test_filters_are_those_of_the_plain_mixer(state, length):
-    """A state longer than the sequence or shorter, around a tile of 64 lags and of 16 complex
-    numbers.
+    """A state longer than the sequence or shorter,
+    around a tile of 64 lags and of 16 complex numbers.
     """
     mixer = spread(
         Case("h3", {"state": state, "head": 2}).build(

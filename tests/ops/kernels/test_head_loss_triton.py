@@ -130,8 +130,8 @@ def test_of_equal_scores_the_first_counts(monkeypatch, block):
 
 @pytest.mark.parametrize("block", [16, 1024])
 def test_scores_that_are_not_numbers(monkeypatch, block):
-    """As plain: a first block of -inf is harmless, NaN and inf make the loss NaN, and NaN counts as
-    the highest.
+    """As plain: a first block of -inf is harmless, NaN and inf make the loss NaN,
+    and NaN counts as the highest.
     """
     monkeypatch.setattr(kernel, "LONGEST_BLOCK", block)
     scores_PMV = torch.randn(1, 4, 40, device=DEVICE)

@@ -46,8 +46,8 @@ def plain(
 
 
 def made(case: tuple[int, ...]) -> list[Tensor]:
-    """What the gates and values come from, its bias, taps and biases of the short convolution, and
-    the long filter.
+    """What the gates and values come from, its bias, taps and biases of the short convolution,
+    and the long filter.
     """
     P, B, L, D, K = case
     generator = torch.Generator().manual_seed(sum(case))

@@ -1,5 +1,5 @@
-"""The kernels of both norms, alone and with the residual addition, against the plain operations in
-float64.
+"""The kernels of both norms, alone and with the residual addition,
+against the plain operations in float64.
 """
 
 import pytest
@@ -56,8 +56,8 @@ def parameters(shape: tuple[int, ...], shifted: bool) -> list[Tensor]:
 def outcome(
     operations, kind: str, inputs: list[Tensor], affine: list[Tensor], factors: list[Tensor | None]
 ) -> list[Tensor]:
-    """Outputs, then the gradients of inputs and parameters; an output whose factor is None is not
-    used.
+    """Outputs, then the gradients of inputs and parameters;
+    an output whose factor is None is not used.
     """
     inputs, affine = (
         [tensor.detach().requires_grad_() for tensor in tensors] for tensors in (inputs, affine)
@@ -146,8 +146,8 @@ def test_add_norm_is_the_plain_one(shape, kind, shifted, dtype):
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("shape", cases(), ids=str)
 def test_a_branch_may_come_with_a_shift(shape, dtype):
-    """The bias of the product that the branch is: one number per member and channel, its gradient a
-    sum over rows.
+    """The bias of the product that the branch is:
+    one number per member and channel, its gradient a sum over rows.
     """
     tensors = [(made(*shape, seed=seed) * 8).round().div(8).to(dtype) for seed in range(4)]
     shift = (made(shape[0], shape[-1], seed=5) * 8).round().div(8)

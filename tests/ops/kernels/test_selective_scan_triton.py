@@ -1,5 +1,5 @@
-"""The selective scan's kernels against the plain form in float64: outputs and all gradients; and
-Mamba's gate.
+"""The selective scan's kernels against the plain form in float64:
+outputs and all gradients; and Mamba's gate.
 """
 
 import pytest
@@ -88,8 +88,8 @@ def test_a_bfloat16_sequence_with_float32_weights(case):
 
 @pytest.mark.parametrize("case", [(2, 3, 9, 7, 3, 2), (2, 3, 8, 16, 4, 8)], ids=str)
 def test_what_nobody_reads_is_left_out(case):
-    """Rows that are read up to some step: the same y there, and the gradients of a y that is read
-    nowhere else.
+    """Rows that are read up to some step:
+    the same y there, and the gradients of a y that is read nowhere else.
     """
     tensors, length = made(case), case[2]
     steps = torch.tensor([1, 5, length], dtype=torch.int32, device=DEVICE)
@@ -106,8 +106,8 @@ def test_what_nobody_reads_is_left_out(case):
 
 
 def test_small_steps_keep_their_digits():
-    """log(1 + e) and 1 - exp(-delta) lose theirs at small delta: each channel alone is compared,
-    down to 3e-7.
+    """log(1 + e) and 1 - exp(-delta) lose theirs at small delta:
+    each channel alone is compared, down to 3e-7.
     """
     tensors = made((1, 2, 3, 4, 2, 1))
     tensors[3] = tensors[3] - torch.arange(4, device=DEVICE) * 4

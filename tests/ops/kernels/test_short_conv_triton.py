@@ -1,5 +1,5 @@
-"""The short convolution's kernels against the plain operation in float64: output, activation and
-all gradients.
+"""The short convolution's kernels against the plain operation in float64:
+output, activation and all gradients.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""RWKV-4's kernels against the plain operation in float64: output and all four gradients, at any
-key and decay.
+"""RWKV-4's kernels against the plain operation in float64:
+output and all four gradients, at any key and decay.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""What a page is gathered from: several folders as one, the pictures beside them, and commands that
-are right.
+"""What a page is gathered from: several folders as one, the pictures beside them,
+and commands that are right.
 """
 
 import base64

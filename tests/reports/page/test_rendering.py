@@ -1,5 +1,5 @@
-"""The page: complete, self-contained, safe to open whatever the names, and there even when results
-are not.
+"""The page: complete, self-contained, safe to open whatever the names,
+and there even when results are not.
 """
 
 import base64
@@ -21,8 +21,8 @@ from recollect.reports.page.tables import run_lines
 
 
 class Elements(HTMLParser):
-    """Collects every element with its attributes, all text outside of styles and scripts, and the
-    scripts.
+    """Collects every element with its attributes, all text outside of styles and scripts,
+    and the scripts.
     """
 
     def __init__(self, page: str):

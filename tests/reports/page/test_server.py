@@ -1,5 +1,5 @@
-"""The live page: for readers on this machine, read-only, fresh when the store is and standing when
-it is not.
+"""The live page: for readers on this machine, read-only,
+fresh when the store is and standing when it is not.
 """
 
 import http.client
@@ -279,8 +279,8 @@ def test_it_keeps_itself_fresh(tmp_path, monkeypatch):
 
 @pytest.fixture
 def _interrupts_arrive():
-    """A process inherits that a signal is ignored, as it is for jobs in the background of a shell
-    script.
+    """A process inherits that a signal is ignored,
+    as it is for jobs in the background of a shell script.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

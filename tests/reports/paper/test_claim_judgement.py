@@ -107,8 +107,8 @@ def test_a_window_that_leaves_the_grid_is_a_lower_bound():
     ("name", "unsolved"), [("C24", "mamba2"), ("C15", "mamba"), ("C3", "hyena")]
 )
 def test_a_window_that_is_not_there_says_nothing(name, unsolved):
-    """A size and width that a model never solves neither supports nor contradicts a claim about
-    windows.
+    """A size and width that a model never solves neither supports nor contradicts
+    a claim about windows.
     """
     hard = changed(lambda run: mixer(run) == unsolved and run.task.length == 256, never(0.5))
     assert verdict_of(BY_NAME[name], made_rows(BY_NAME[name], hard)).verdict == "reproduced"

@@ -38,8 +38,8 @@ def test_all_claims_are_there_and_each_has_a_contrary():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_as_the_study_describes_them_reproduce_it(name):
-    """The rows are those that the claim says to run: so its commands exist, can be read, and
-    suffice.
+    """The rows are those that the claim says to run:
+    so its commands exist, can be read, and suffice.
     """
     verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], study_score))
     assert (verdict.verdict, verdict.what_to_run) == ("reproduced", ""), verdict.numbers

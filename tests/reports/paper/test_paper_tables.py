@@ -1,5 +1,5 @@
-"""The study's tables: numbers, holes, and text that no reader of Markdown or LaTeX mistakes for
-anything else.
+"""The study's tables: numbers, holes,
+and text that no reader of Markdown or LaTeX mistakes for anything else.
 """
 
 import json

@@ -72,8 +72,8 @@ CUDA = torch.device("cuda")  # a name: what is done on it is injected
 
 
 def gpu(monkeypatch, fixed: int, member: int, free: int) -> list[int]:
-    """A GPU with so much free memory, whose populations take `fixed + n * member` bytes; the sizes
-    that are tried.
+    """A GPU with so much free memory, whose populations take `fixed + n * member` bytes;
+    the sizes that are tried.
     """
     tried: list[int] = []
     monkeypatch.setattr(memory, "free_memory", lambda device: free)

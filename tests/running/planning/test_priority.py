@@ -21,8 +21,8 @@ def planned(
     mixer: str = "mamba",
     **model: Any,
 ) -> list[RunRow]:
-    """A cell with every rate and seed planned; `scores` has those of the first seeds at some of the
-    rates.
+    """A cell with every rate and seed planned;
+    `scores` has those of the first seeds at some of the rates.
     """
     rows = []
     for lr in rates:

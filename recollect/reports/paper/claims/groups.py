@@ -1,5 +1,5 @@
-"""Cells that can be compared: one recipe, one variant of each model; and what a rule may ask of
-them.
+"""Cells that can be compared: one recipe, one variant of each model;
+and what a rule may ask of them.
 
 A group is read in one of two ways. *Strictly*: only sizes and models that the study trained, only
 rates with enough seeds, and a score counts as tuned only after a search that is fine and wide

@@ -1,5 +1,5 @@
-"""The models that a claim is about: "Mamba", "attention with two layers", "Mamba without its
-convolution".
+"""The models that a claim is about: "Mamba", "attention with two layers",
+"Mamba without its convolution".
 
 A role is a mixer with the options that make it that role. Whatever else differs from the mixer's
 defaults is a *variant* of it (Zoology's initialisation, another block): variants are never mixed

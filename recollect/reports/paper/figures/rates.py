@@ -1,5 +1,5 @@
-"""Score against learning rate (Figs 1, 5, 7, 13): a line per model, a panel per task and size, the
-sparse grid dashed.
+"""Score against learning rate (Figs 1, 5, 7, 13):
+a line per model, a panel per task and size, the sparse grid dashed.
 
 A cross is a run that diverged, at the level of chance it counts as; a ring at the bottom is a rate
 that was planned and has no result yet.

@@ -1,5 +1,5 @@
-"""The page as a reader meets it: pictures that answer to pointing and choosing, on a desk and on a
-phone, offline.
+"""The page as a reader meets it: pictures that answer to pointing and choosing,
+on a desk and on a phone, offline.
 """
 
 import re

@@ -98,8 +98,8 @@ def width_copies(group: Group) -> Check:
     caveat=SILENT,
 )
 def copying_is_narrow(group: Group) -> Check:
-    """Mamba's window is narrower than attention's by COPY_NARROWER or more (decades), each model in
-    its best size.
+    """Mamba's window is narrower than attention's by COPY_NARROWER or more (decades),
+    each model in its best size.
     """
     windows = []
     for role in (ROPE, MAMBA):

@@ -1,5 +1,5 @@
-"""What one layer of attention cannot do, and what width and depth do to each kind of model (C9,
-C10, C14).
+"""What one layer of attention cannot do,
+and what width and depth do to each kind of model (C9, C10, C14).
 """
 
 from recollect.reports.paper.claims.checks import (
@@ -74,8 +74,8 @@ def one_attention_fails(group: Group) -> Check:
     "bound is worked out per task.",
 )
 def one_attention_recalls_one(group: Group) -> Check:
-    """Each best score lies between ONE_PAIR_LEAST / pairs and ONE_PAIR_MOST times the best
-    position-only accuracy.
+    """Each best score lies between ONE_PAIR_LEAST / pairs
+    and ONE_PAIR_MOST times the best position-only accuracy.
     """
     checks = []
     for panel in group.panels([ATTENTION_1], SIZES, WIDTHS):

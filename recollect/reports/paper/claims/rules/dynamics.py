@@ -1,5 +1,5 @@
-"""What the curves of 1-layer models look like: smooth, or with a sudden change of the loss (C18,
-C19).
+"""What the curves of 1-layer models look like:
+smooth, or with a sudden change of the loss (C18, C19).
 """
 
 from recollect.analysis import Bump, bumps, plateaus
@@ -98,8 +98,8 @@ def _evaluations(subject: Subject) -> int:
 def _most_seeds(
     group: Group, role: Role, subject: Subject, without_gain: bool, wanted: bool
 ) -> Check:
-    """Whether more than half of the seeds at the best rate have such a bump (`wanted`), or have
-    none.
+    """Whether more than half of the seeds at the best rate have such a bump (`wanted`),
+    or have none.
     """
     best, name = group.trusted_cell(subject).best, subject_text(role, subject)
     assert best is not None

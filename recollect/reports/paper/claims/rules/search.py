@@ -54,8 +54,8 @@ STARS = (
     caveat=REPLICATION,
 )
 def sparse_grid_misses(group: Group) -> Check:
-    """There is a cell whose best score over the four rates is below MISSED and over all rates at
-    least SOLVED.
+    """There is a cell whose best score over the four rates is below MISSED
+    and over all rates at least SOLVED.
     """
     cells = [
         (role, panel)
@@ -129,8 +129,8 @@ def finer_grid_is_better(group: Group) -> Check:
     caveat=STARS,
 )
 def stars_are_lower_bounds(group: Group) -> Check:
-    """In every cell with an official value the best score is at least that value less
-    STAR_SLACK.
+    """In every cell with an official value the best score is at least
+    that value less STAR_SLACK.
     """
     checks = []
     for role in group.roles((HYENA_2, H3_2, RWKV_2)):
@@ -157,8 +157,8 @@ def stars_are_lower_bounds(group: Group) -> Check:
     caveat=REPLICATION,
 )
 def attention_needs_no_search(group: Group) -> Check:
-    """In every cell attention scores at least PERFECT, at the best of all rates and at the best of
-    Zoology's four.
+    """In every cell attention scores at least PERFECT,
+    at the best of all rates and at the best of Zoology's four.
     """
     panels = group.panels([ATTENTION_2], SIZES, zoology.STAR_WIDTHS)
     both = [

@@ -86,8 +86,8 @@ def mamba_solves_narrow(group: Group) -> Check:
     runs=("""fig2 --set 'sweep.model.mixer=["attention","hyena"]' --set model.width=64""",),
 )
 def hyena_stays_below(group: Group) -> Check:
-    """At width 64 Hyena's best score is at least GAP below attention's for every length from 128
-    on.
+    """At width 64 Hyena's best score is at least GAP below attention's
+    for every length from 128 on.
     """
     panels = group.panels([HYENA_2], SIZES[1:], WIDTHS[:1])
     narrow = [panel for panel in panels if panel.width < panel.size[0]]

@@ -190,8 +190,8 @@ def _told(checks: list[Check]) -> str:
 
 
 def _narrower(group: Group, role: Role) -> Check:
-    """Than 2-layer attention, wherever the role solves the task: elsewhere it has no window, which
-    says nothing.
+    """Than 2-layer attention, wherever the role solves the task:
+    elsewhere it has no window, which says nothing.
     """
     panels = [Panel(subject.size, subject.width) for subject in _solving(group, role)]
     checks = [
@@ -202,8 +202,8 @@ def _narrower(group: Group, role: Role) -> Check:
 
 
 def _with_windows(group: Group, panels: list[Panel], roles: tuple[Role, ...]) -> list[Panel]:
-    """Without those where one of the roles was searched and solves nothing: a window that is not
-    there says nothing.
+    """Without those where one of the roles was searched and solves nothing:
+    a window that is not there says nothing.
     """
 
     def hopeless(role: Role, panel: Panel) -> bool:
