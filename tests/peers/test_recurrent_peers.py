@@ -179,7 +179,7 @@ def test_mlstm_is_that_of_transformers(agree, form, kernel, settings, options):
 )
 def test_mlstm_is_that_of_transformers_at_any_gates(agree, monkeypatch, form, kernel, settings):
     """Where m is negative the forms differ by eps, so here eps is 0 on both sides."""
-    monkeypatch.setattr("recollect.mixers.mlstm.mixer.EPS", 0.0)
+    monkeypatch.setattr("recollect.ops.matrix_memory.plain.EPS", 0.0)
     mixer = mixer_with_signal("mlstm", heads=2)
     with torch.no_grad():
         mixer.gates.bias[:, :2] -= 2

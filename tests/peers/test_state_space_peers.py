@@ -195,7 +195,7 @@ def test_mamba2_is_simple_gated_linear_attention(agree, wide, tolerance):
     x_PBLD = inputs(1, ROWS, LENGTH, WIDTH, dtype=dtype)
     with torch.no_grad():
         weights_BHLL = mixer.effective_attention(x_PBLD).weights_PBHLL[0]
-        _, _, b_PBLN, c_PBLN, delta_PBHL = mixer._projected(x_PBLD)
+        _, _, b_PBLN, c_PBLN, delta_PBHL, _ = mixer._projected(x_PBLD)
     q_BLHN, k_BLHN = (value[0, :, :, None].expand(-1, -1, 4, -1) for value in (c_PBLN, b_PBLN))
     delta_BLH = delta_PBHL[0].transpose(1, 2)
     v_BLHL = delta_BLH[..., None] * torch.eye(LENGTH, dtype=dtype)[None, :, None]
