@@ -1,6 +1,8 @@
 """Write docs/api.md, the Python interface, from docstrings: make docs."""
 
+import ast
 import inspect
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +42,20 @@ def _methods(value: type) -> list[tuple[str, Any]]:
 
 
 def _signature(kind: str, name: str, value: Any) -> str:
-    if kind and value.__module__ == "recollect.spec.run":
-        return ""  # its fields are what `recollect tasks` and `recollect mixers` list
-    parameters = inspect.signature(value).parameters.values()
-    lines = [f"{kind}{name}(", *(f"    {_plain(str(one))}," for one in parameters), ")"]
-    short = f"{kind}{name}({', '.join(_plain(str(one)) for one in parameters)})"
+    """As it is written: annotations and defaults by their names."""
+    if kind:
+        return ""  # made by other calls, never by hand
+    function = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    own = [one for one in function.args.args if one.arg not in ("self", "cls")]
+    defaults = [None] * (len(own) - len(function.args.defaults)) + function.args.defaults
+    written = [
+        ast.unparse(one) + (f" = {ast.unparse(default)}" if default else "")
+        for one, default in zip(own, defaults, strict=True)
+    ]
+    short = f"{name}({', '.join(written)})"
+    lines = [f"{name}(", *(f"    {one}," for one in written), ")"]
     return "```python\n" + (short if len(short) <= 96 else "\n".join(lines)) + "\n```"
-
-
-def _plain(parameter: str) -> str:
-    for prefix in ("recollect.", "collections.abc.", "pathlib._local.", "pathlib.", "typing."):
-        parameter = parameter.replace(prefix, "")
-    return parameter.replace("'", "")
 
 
 if __name__ == "__main__":

@@ -28,3 +28,7 @@ def test_every_mixer_was_compared_with_something():
 
 def test_the_page_on_speed_is_generated():
     assert (DOCS / "speed.md").read_text() == runpy.run_path(str(DOCS / "speed.py"))["page"]()
+
+
+def test_the_page_on_the_python_interface_is_generated():
+    assert (DOCS / "api.md").read_text() == runpy.run_path(str(DOCS / "api.py"))["page"]()

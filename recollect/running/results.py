@@ -22,6 +22,7 @@ class Results:
 
     @classmethod
     def load(cls, folder: Path | str) -> "Results":
+        """The results of one folder, also while it is being trained."""
         with Store.open(Path(folder), read_only=True) as store:
             return cls(store.rows(), store.curves())
 

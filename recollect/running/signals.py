@@ -1,14 +1,20 @@
-"""Signals that ask for an end: the first one stops after a checkpoint,
-a second one from the keyboard at once.
+"""Signals that ask for an end: the first one stops after a checkpoint, a second one from the
+keyboard at once.
+
+One interrupt may arrive twice within milliseconds: `timeout --signal=INT` sends it to the command
+and to its group, and a wrapper may forward what the group has received already. A second one counts
+from SECOND_AFTER_S on.
 """
 
 import os
 import signal
+import time
 from types import FrameType
 from typing import Any, Self
 
 # USR2 is what batch systems send before they preempt a job.
 _EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR2": 143}
+SECOND_AFTER_S = 1.0
 
 
 class Interrupts:
@@ -18,6 +24,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._code = 0
+        self._since = 0.0  # when the first one came
         self._before: dict[int, Any] = {}
         for name in _EXIT_CODES:
             number = getattr(signal, name, None)  # SIGUSR2 does not exist everywhere
@@ -32,10 +39,11 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self._code and number == signal.SIGINT:
+        if not self._code:
+            self._code, self._since = _EXIT_CODES[signal.Signals(number).name], time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - self._since >= SECOND_AFTER_S:
             # Asked twice: do not wait for a step or a save; the last checkpoint holds.
             os._exit(130)
-        self._code = self._code or _EXIT_CODES[signal.Signals(number).name]
 
     def exit_code(self) -> int:
         """0 until a signal came."""
