@@ -16,8 +16,6 @@ import recollect
 
 SOURCES = sources()
 GRAPH = import_graph()
-# Packages whose files are siblings of one kind may have more than MOST_FILES.
-SIBLINGS = ("mixers", "ops", "reports.paper.claims")
 MOST_ENTRIES, MOST_MODULES, MOST_FILES = 18, 6, 14
 MOST_LINES, MOST_KERNEL_LINES, MOST_CLI_LINES, MOST_COLUMNS = 400, 500, 250, 100
 TORCH_FREE = [
@@ -57,7 +55,7 @@ def test_no_room_is_crowded():
     files = Counter(path.parent for path in SOURCES.values())
     for folder, count in files.items():
         name = ".".join(folder.relative_to(PACKAGE).parts)
-        assert count <= MOST_FILES or name in SIBLINGS, f"{name}: {count} files"
+        assert count <= MOST_FILES, f"{name}: {count} files"
 
 
 @pytest.mark.parametrize("module", SOURCES)

@@ -19,7 +19,7 @@ from recollect.store import Store, checkpoint
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.early import EarlyDecisions
-from recollect.training.loop import BeforeStep, End, Evaluated, train
+from recollect.training.loop import BeforeStep, End, Evaluated, train_population
 from recollect.training.population import Population
 from recollect.training.state import PopulationState
 
@@ -99,7 +99,7 @@ class Pack:
             decisions.remember(run, self._store.curve(run.run_id))
         self._clock = self._saved_at = time.monotonic()
         self._listen(PackStarted(self.runs, self._population.step, self.number))
-        for event in train(self._population, decisions):
+        for event in train_population(self._population, decisions):
             match event:
                 case BeforeStep():
                     yield True

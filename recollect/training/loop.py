@@ -53,7 +53,7 @@ class Evaluated:
 Event = BeforeStep | Evaluated
 
 
-def train(population: Population, decisions: EarlyDecisions) -> Iterator[Event]:
+def train_population(population: Population, decisions: EarlyDecisions) -> Iterator[Event]:
     """Train until every member has ended."""
     evaluation_steps = set(population.members[0].train.evaluation_steps())
     active = list(population.members)

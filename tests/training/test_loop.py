@@ -12,7 +12,7 @@ from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
 from recollect.training import loop as loop
 from recollect.training.early import EarlyDecisions
-from recollect.training.loop import BeforeStep, End, Evaluated, train
+from recollect.training.loop import BeforeStep, End, Evaluated, train_population
 from recollect.training.population import Population
 
 EXPLODING = {
@@ -60,7 +60,11 @@ class Scripted:
 
 
 def evaluations_of(population: object) -> list[Evaluated]:
-    return [event for event in train(population, EarlyDecisions()) if isinstance(event, Evaluated)]
+    return [
+        event
+        for event in train_population(population, EarlyDecisions())
+        if isinstance(event, Evaluated)
+    ]
 
 
 # ---- the order of events ----
@@ -69,7 +73,10 @@ def evaluations_of(population: object) -> list[Evaluated]:
 def test_every_step_is_announced_and_every_look_follows_its_step(make_run):
     run = make_run({"train.steps": 7, "train.evaluations": 3})
     population = Scripted({run: [0.1] * 3})
-    events = [(type(event).__name__, event.step) for event in train(population, EarlyDecisions())]
+    events = [
+        (type(event).__name__, event.step)
+        for event in train_population(population, EarlyDecisions())
+    ]
     assert events == [
         ("BeforeStep", 0),
         ("BeforeStep", 1),
@@ -104,7 +111,9 @@ def test_a_population_that_stands_somewhere_goes_on_from_there(make_run):
     population = Scripted({make_run(): [0.1] * 3})
     population.step = 3
     assert [
-        event.step for event in train(population, EarlyDecisions()) if isinstance(event, BeforeStep)
+        event.step
+        for event in train_population(population, EarlyDecisions())
+        if isinstance(event, BeforeStep)
     ] == [3, 4, 5]
 
 
@@ -238,17 +247,17 @@ def test_compaction_changes_no_number(make_run, make_population, monkeypatch):
 @pytest.mark.parametrize("stop_at", [1, 3, 5])
 def test_a_resumed_loop_yields_what_the_whole_one_would_have(make_run, make_population, stop_at):
     runs = [make_run(), make_run({"seed": 1, "train.lr": 0.01})]
-    whole = list(train(make_population(runs), EarlyDecisions()))
+    whole = list(train_population(make_population(runs), EarlyDecisions()))
     first = make_population(runs)
     before = list(
         itertools.takewhile(
             lambda event: not (isinstance(event, BeforeStep) and event.step == stop_at),
-            train(first, EarlyDecisions()),
+            train_population(first, EarlyDecisions()),
         )
     )
     second = make_population(runs)
     second.restore(first.state())
-    assert before + list(train(second, EarlyDecisions())) == whole
+    assert before + list(train_population(second, EarlyDecisions())) == whole
 
 
 # ---- waiting for the device ----
