@@ -86,6 +86,12 @@ def test_the_tree_is_the_real_one():
     assert sorted(named) == sorted(there)
 
 
+def test_symbolic_links_point_somewhere():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    links = [name for name in listed.stdout.splitlines() if (ROOT / name).is_symlink()]
+    assert not [name for name in links if not (ROOT / name).exists()]
+
+
 def test_the_links_exist():
     for target in re.findall(r"\]\(([^)]+)\)", README):
         assert (ROOT / target).exists(), target
