@@ -9,6 +9,7 @@ its specification gives it, however many processes there are, so no number depen
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -37,6 +38,7 @@ WATCH_EVERY_S = 1.0
 PROCESS_BYTES = 400_000_000  # of a process that has loaded torch
 # Of one core, by the guessed speed: a shorter sweep is not worth the start of processes, 2 s each.
 WORTHWHILE_S = 20.0
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def suitable_processes(runs: Sequence[RunSpec], device: torch.device, available: int) -> int:
@@ -141,7 +143,7 @@ class WorkerProcesses:
             sender,
         )
         process = context.Process(target=_train_in_process, args=arguments, daemon=True)
-        with _keyboard_ignored():
+        with _keyboard_ignored(), _working_directory_not_imported():
             process.start()
         sender.close()
         self._errors[process] = receiver
@@ -181,6 +183,22 @@ def _keyboard_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _working_directory_not_imported() -> Iterator[None]:
+    """A process starts as `python -c`, which imports from the working directory first, and that may
+    be a folder of results. It then takes over the import path of this process.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def _received_error(receiver: Connection) -> RecollectError | None:

@@ -15,10 +15,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import torch
 
+import recollect
 from recollect.running.planning.cost import has_foreign_code
 from recollect.running.planning.precompile import precompile
 from recollect.running.planning.threads import threads_for
@@ -76,16 +78,27 @@ class CompileAhead:
 
 
 def _start_process(device: torch.device) -> subprocess.Popen[str]:
-    """A session of its own: the keyboard's signal is not for it."""
+    """A session of its own: the keyboard's signal is not for it. -P: the working directory may be a
+    folder of results, from which nothing may be imported.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", "recollect.running.planning.compile_ahead", str(device)],
+        [sys.executable, "-P", "-m", "recollect.running.planning.compile_ahead", str(device)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": _import_path()},
         text=True,
         start_new_session=True,
     )
+
+
+def _import_path() -> str:
+    """PYTHONPATH with this package, which the command line may have found in its own directory, and
+    without empty entries, which mean the working directory.
+    """
+    home = str(Path(recollect.__file__).parents[1])
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([home, *filter(None, given)])
 
 
 # ---- in such a process ----
