@@ -8,9 +8,6 @@ from typing import Any
 from recollect.reports.paper.presets import open_sweep
 from recollect.running import engine
 from recollect.running.budget import Budget
-from recollect.running.engine import choose_device as choose_device
-from recollect.running.engine import plan as plan
-from recollect.running.engine import require_mixers as require_mixers
 from recollect.running.events import Event, ignore
 from recollect.running.results import Results as Results
 from recollect.running.signals import Interrupts, never

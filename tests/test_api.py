@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import recollect
-from recollect.api import Results, choose_device, plan
+from recollect.api import Results
 from recollect.cli.speed_tables import duration
 from recollect.errors import SpecError
+from recollect.running.engine import choose_device, plan
 from recollect.running.events import PackStarted, RunEnded
 from recollect.spec.sweep import build_sweep
 from recollect.store import Store

@@ -83,9 +83,9 @@ def bench(
     """Speed on this machine: run-steps per second by mixer and shape,
     and the share of what the hardware could do.
     """
-    from recollect.api import choose_device
     from recollect.cli.speed_tables import bench_table
     from recollect.mixers.registry import MIXERS
+    from recollect.running.engine import choose_device
     from recollect.running.planning.bench import (
         Report,
         compare_speeds,

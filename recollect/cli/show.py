@@ -54,8 +54,8 @@ def inspect(
 ) -> None:
     """Look inside a trained run: attention, induction scores, how far back it looks."""
     load_plugins(plugin)
-    from recollect.api import choose_device
     from recollect.reports.inspect import inspect_run, summary_lines
+    from recollect.running.engine import choose_device
 
     def tell(done: int, of: int) -> None:
         if done == 0:

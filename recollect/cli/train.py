@@ -148,8 +148,9 @@ def score(
     cost) and show it beside the baselines.
     """
     limit = Budget.start(budget, workers)
-    from recollect.api import Results, choose_device
     from recollect.reports.score.request import ScoreRequest
+    from recollect.running.engine import choose_device
+    from recollect.running.results import Results
     from recollect.store.database import FILE
 
     load_plugins(plugin)
@@ -204,9 +205,10 @@ def _say_results(folder: Path, budget: Budget | None) -> None:
 
 
 def _show_forecast(sweep: "Sweep", out: Path, device: str) -> None:
-    from recollect.api import Results, choose_device, require_mixers
     from recollect.cli.speed_tables import forecast_table
+    from recollect.running.engine import choose_device, require_mixers
     from recollect.running.planning.forecast import forecast
+    from recollect.running.results import Results
     from recollect.store.database import FILE
 
     known = Results.load(out).rows if (out / FILE).exists() else []

@@ -173,11 +173,11 @@ def test_the_live_view_renders_on_a_terminal(command, spec: Path, tmp_path: Path
 
 
 def test_resume_trains_what_is_planned(command, spec: Path, tmp_path: Path):
-    from recollect import api
+    from recollect.running import engine
     from recollect.spec.sweep import read_sweep
 
     with Store.create(tmp_path / "out") as store:
-        api.plan(store, read_sweep(spec))
+        engine.plan(store, read_sweep(spec))
     assert (
         command("status", tmp_path / "out").out
         == "4 planned = 0 done + 0 diverged + 0 failed + 0 running + 4 todo\n"

@@ -27,6 +27,7 @@ from recollect import api
 from recollect.cli import app as cli
 from recollect.cli import view
 from recollect.reports import page
+from recollect.running import engine
 from recollect.running import pack as packs
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded
 from recollect.running.pack_queue import Selection
@@ -91,7 +92,7 @@ def plan(folder: Path, text: str, order: int | None = None) -> tuple[str, ...]:
     if order is not None:
         random.Random(order).shuffle(runs)
     with Store.create(folder) as store:
-        api.plan(store, Sweep("sweep", text, tuple(runs)))
+        engine.plan(store, Sweep("sweep", text, tuple(runs)))
     return tuple(run.run_id for run in runs)
 
 
@@ -139,7 +140,7 @@ def train_all(
 
     move_clock_by_steps()
     with Store.create(folder) as store:
-        api.plan(store, sweep(text))
+        engine.plan(store, sweep(text))
         Worker(
             store,
             folder,

@@ -17,6 +17,7 @@ from recollect.mixers.options import MixerSpec
 from recollect.mixers.plugins.stack import PluginMixer
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
+from recollect.running import engine
 from recollect.running.pack_queue import Selection
 from recollect.running.planning.cost import cost
 from recollect.running.worker import Worker
@@ -441,7 +442,7 @@ def test_an_error_after_a_signal_is_no_failure(make_run, tmp_path: Path):
         "model": {"width": 8, "depth": 1, "mixer": "interrupted"},
     }
     with Store.create(tmp_path) as store:
-        api.plan(store, build_sweep(table))
+        engine.plan(store, build_sweep(table))
         worker = Worker(store, tmp_path, torch.device("cpu"), stop=lambda: asked[0] if asked else 0)
         with pytest.raises(Stopped) as caught:
             worker.work(Selection(pack_size=1))

@@ -11,6 +11,7 @@ import torch
 
 from recollect import api
 from recollect.errors import Stopped
+from recollect.running import engine
 from recollect.running import pack as packs
 from recollect.running import worker as working
 from recollect.running.events import Advanced, Event, GivenUp, PackStarted, Remark, RunEnded
@@ -64,7 +65,7 @@ def work(tmp_path, monkeypatch) -> Callable[..., list[Event]]:
             decided["steps"] = steps
         heard: list[Event] = []
         with Store.create(tmp_path / name) as store:
-            api.plan(store, parse_sweep(SWEEP, name="sweep"))
+            engine.plan(store, parse_sweep(SWEEP, name="sweep"))
             worker = Worker(
                 store,
                 tmp_path / name,

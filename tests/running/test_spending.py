@@ -11,7 +11,7 @@ import torch
 
 from recollect import api
 from recollect.errors import Stopped
-from recollect.running import spending
+from recollect.running import engine, spending
 from recollect.running.budget import Budget
 from recollect.running.events import Advanced, PackStarted, RunEnded, ignore
 from recollect.running.pack_queue import Selection
@@ -49,7 +49,7 @@ def make_worker(tmp_path: Path, runs):
         of: Sequence[RunSpec] = runs, listen: Callable = ignore, stop: Callable = never
     ) -> Worker:
         store = Store.create(tmp_path / "out")
-        api.plan(store, Sweep("tiny", "", tuple(of)))
+        engine.plan(store, Sweep("tiny", "", tuple(of)))
         return Worker(store, tmp_path / "out", CPU, listen, stop)
 
     return make

@@ -12,6 +12,7 @@ from recollect import api
 from recollect.analysis import group_cells
 from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation
+from recollect.running import engine
 from recollect.spec.cell import cell_id
 from recollect.spec.sweep import build_sweep
 from recollect.store import PlannedRun, Store
@@ -115,7 +116,7 @@ def test_a_cell_is_what_the_tables_call_a_cell(tmp_path):
     }
     sweep = build_sweep(changed)
     with Store.create(tmp_path) as store:
-        api.plan(store, sweep)
+        engine.plan(store, sweep)
         cells = group_cells(store.rows())
     mine = {}
     for run in sweep.runs:

@@ -17,6 +17,7 @@ from rows_made import make_row, make_sweep
 from recollect import api
 from recollect.reports.paper.claims import CLAIMS, Verdict, check
 from recollect.reports.paper.claims.verdicts import commands, records, table, to_json, to_lines
+from recollect.running import engine
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store
@@ -121,7 +122,7 @@ def folder(tmp_path: Path) -> Path:
 
 def made_folder(path: Path, runs: Sequence[RunSpec]) -> Path:
     with Store.create(path) as store:
-        api.plan(store, Sweep("made", "", tuple(runs)))
+        engine.plan(store, Sweep("made", "", tuple(runs)))
     return path
 
 
