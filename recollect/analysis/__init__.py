@@ -22,7 +22,10 @@ from recollect.analysis.scaling import ScalingPoint as ScalingPoint
 from recollect.analysis.scaling import best_points as best_points
 from recollect.analysis.scaling import rank_correlation as rank_correlation
 from recollect.analysis.scaling import scaling_lines as scaling_lines
+from recollect.analysis.seeds import TAUS as TAUS
+from recollect.analysis.seeds import ThresholdWindow as ThresholdWindow
 from recollect.analysis.seeds import seed_spread as seed_spread
+from recollect.analysis.seeds import windows_by_threshold as windows_by_threshold
 from recollect.analysis.sentences import cautions as cautions
 from recollect.analysis.sentences import decades_text as decades_text
 from recollect.analysis.sentences import sentence as sentence

@@ -10,15 +10,16 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.analysis.bands import COVERAGE
 from recollect.analysis.cells import Cell
+from recollect.analysis.seeds.resampling import (
+    BOOTSTRAP_SEED,
+    LEAST_SEEDS,
+    Interval,
+    percentile_interval,
+)
 from recollect.analysis.windows import TAU, Window, find_window
 
 RESAMPLES = 1000
-BOOTSTRAP_SEED = 0  # fixed, so that the same rows always give the same page
-BOOTSTRAP_LEAST = 3  # fewer have too few ways to be drawn
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     if not seeds:
         return None
     alone = [_decades(_window(cell, [seed], tau)) for seed in seeds]
-    if len(seeds) < BOOTSTRAP_LEAST:
+    if len(seeds) < LEAST_SEEDS:
         return SeedSpread(len(seeds), min(alone), max(alone), None)
     windows = _bootstrap(cell, seeds, tau)
     solved = [window for window in windows if window]
@@ -49,9 +50,9 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
         seeds=len(seeds),
         low=min(alone),
         high=max(alone),
-        interval=_middle([_decades(window) for window in windows]),
-        low_edge=_middle([window.low for window in solved]) if solved else None,
-        high_edge=_middle([window.high for window in solved]) if solved else None,
+        interval=percentile_interval([_decades(window) for window in windows]),
+        low_edge=percentile_interval([window.low for window in solved]) if solved else None,
+        high_edge=percentile_interval([window.high for window in solved]) if solved else None,
         solved_share=len(solved) / len(windows),
     )
 
@@ -62,12 +63,6 @@ def _bootstrap(cell: Cell, seeds: Sequence[int], tau: float) -> list[Window | No
     # Few seeds have few multisets (ten for three seeds): each is computed once.
     window = {sample: _window(cell, sample, tau) for sample in set(samples)}
     return [window[sample] for sample in samples]
-
-
-def _middle(values: list[float]) -> Interval:
-    values = sorted(values)
-    tail = int((1 - COVERAGE) / 2 * len(values))
-    return values[tail], values[-1 - tail]
 
 
 def _window(cell: Cell, seeds: Sequence[int], tau: float) -> Window | None:

@@ -1,0 +1,53 @@
+"""A cell with other seeds than it had: at every rate as many scores as there are, drawn from them
+with replacement.
+
+Rates are drawn independently, since runs at different rates are different runs. The generator is
+Python's own with a fixed seed, so that the same rows always give the same numbers.
+"""
+
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from recollect.analysis.bands import COVERAGE
+from recollect.analysis.cells import Cell, Rate
+
+BOOTSTRAP_SEED = 0
+LEAST_SEEDS = 3  # fewer have too few ways to be drawn
+
+Interval = tuple[float, float]
+
+
+def resample(cell: Cell, draw: random.Random) -> Cell:
+    """The same cell with resampled scores; the keys of `scores` are places, not seeds."""
+    return replace(cell, rates=tuple(_resampled(rate, draw) for rate in cell.rates))
+
+
+def percentile_interval(values: Sequence[float], coverage: float = COVERAGE) -> Interval:
+    """The middle `coverage` of the values, interpolated between neighbours as NumPy does.
+
+    Applied to a statistic of resampled cells, it is the percentile bootstrap interval.
+    """
+    ordered = sorted(values)
+    tail = (1 - coverage) / 2
+    return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
+
+
+def mean_draws(rate: Rate, draw: random.Random, count: int) -> list[float]:
+    """`count` means of as many scores as the rate has, drawn with replacement."""
+    scores = list(rate.scores.values())
+    return [statistics.fmean(draw.choices(scores, k=len(scores))) for _ in range(count)]
+
+
+def _resampled(rate: Rate, draw: random.Random) -> Rate:
+    scores = list(rate.scores.values())
+    drawn = draw.choices(scores, k=len(scores)) if scores else []
+    return replace(rate, scores=dict(enumerate(drawn)))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

@@ -1,0 +1,69 @@
+"""W against tau: the width of a cell's window for every score that may count as solved.
+
+A window's width depends on where the line is drawn, and two models may change places with it. Each
+point carries a percentile bootstrap interval, with the seeds of every rate drawn anew.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.analysis.cells import Cell
+from recollect.analysis.seeds.resampling import (
+    BOOTSTRAP_SEED,
+    LEAST_SEEDS,
+    Interval,
+    mean_draws,
+    percentile_interval,
+)
+from recollect.analysis.windows import TAU, find_window
+
+# What claims are judged at: this package's line, the study's, and one near the top.
+TAUS = (TAU, 0.95, 0.98)
+DRAWN_TAUS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+RESAMPLES = 400  # the ends of a 95 % interval are then ten draws from the outermost
+
+
+@dataclass(frozen=True)
+class ThresholdWindow:
+    """W(tau) of one cell."""
+
+    tau: float
+    decades: float  # 0 where the mean score never reaches tau
+    is_open: bool  # the grid ends inside the window: a lower bound
+    interval: Interval | None  # of the decades, 95 %; None while a rate has fewer than three seeds
+
+
+def windows_by_threshold(
+    cell: Cell, taus: Sequence[float] = DRAWN_TAUS, resamples: int = RESAMPLES
+) -> tuple[ThresholdWindow, ...]:
+    """One point per tau, in their order; none before any run has a score."""
+    rates = cell.scored_rates
+    if not rates:
+        return ()
+    lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
+    drawn: list[tuple[float, ...]] = []
+    if min(len(rate.scores) for rate in rates) >= LEAST_SEEDS:
+        draw = random.Random(BOOTSTRAP_SEED)
+        drawn = list(
+            zip(*(mean_draws(rate, draw, resamples) for rate in rates), strict=True)
+        )  # the same draws for every tau: a curve over tau then falls within every draw
+    return tuple(_at(tau, lrs, means, drawn) for tau in taus)
+
+
+def _at(
+    tau: float, lrs: Sequence[float], means: Sequence[float], drawn: Sequence[Sequence[float]]
+) -> ThresholdWindow:
+    found = find_window(lrs, means, tau)
+    widths = [_decades(lrs, scores, tau) for scores in drawn]
+    return ThresholdWindow(
+        tau=tau,
+        decades=found.decades if found else 0.0,
+        is_open=bool(found and found.is_open),
+        interval=percentile_interval(widths) if widths else None,
+    )
+
+
+def _decades(lrs: Sequence[float], scores: Sequence[float], tau: float) -> float:
+    found = find_window(lrs, scores, tau)
+    return found.decades if found else 0.0
