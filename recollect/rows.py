@@ -24,6 +24,8 @@ class Evaluation:
     exact: float  # share of test rows with every scored label right
     # Per test split: the same numbers but train_loss.
     slices: dict[str, dict[str, float]] = field(default_factory=dict)
+    # The score on a sample of training rows; None if each row was new, or it was not measured.
+    train_score: float | None = None
 
     def score(self, name: str) -> float:
         """The number its task is judged by: `name` is "accuracy" or "exact"."""
@@ -47,6 +49,7 @@ class RunRow:
     test_loss: float | None = None
     accuracy: float | None = None
     exact: float | None = None
+    train_score: float | None = None  # on a sample of training rows, if they came again and again
     # Why it ended before its last step; its specification allowed it.
     stopped_early: StopReason | None = None
     diverged_step: int | None = None  # first step whose loss was not finite

@@ -29,6 +29,7 @@ RESULT_COLUMNS = (
     "score",
     "accuracy",
     "exact",
+    "train_score",
     "train_loss",
     "test_loss",
     "steps",

@@ -50,6 +50,8 @@ def _end_of(run: RunSpec, row: RunRow) -> RunEnded:
     last = None
     if row.accuracy is not None and row.exact is not None and row.status == "done":
         last = Evaluation(
-            row.steps or 0, row.train_loss or 0.0, row.test_loss or 0.0, row.accuracy, row.exact
+            row.steps or 0,
+            *(row.train_loss or 0.0, row.test_loss or 0.0, row.accuracy, row.exact),
+            train_score=row.train_score,
         )
     return RunEnded(run, row.status, last, row.steps or 0, detail)

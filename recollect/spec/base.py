@@ -9,7 +9,15 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -19,6 +27,12 @@ from recollect.errors import SpecError
 class PerMember:
     """Marks a field that may differ between the members of one population:
     it changes no tensor's shape.
+    """
+
+
+class Later:
+    """Marks a field that was added when there were stored runs: at its default it is not written,
+    so that they keep their ids.
     """
 
 
@@ -45,6 +59,13 @@ class Spec(BaseModel):
             }
         return raw
 
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table: dict[str, Any] = write(self)
+        for name in unwritten(self):
+            table.pop(name, None)
+        return table
+
     @classmethod
     def parse(cls, raw: Any, at: str = "") -> Self:
         """`raw` as a specification, or a SpecError of at most three lines; `at` is the path it
@@ -54,6 +75,20 @@ class Spec(BaseModel):
             return cls.model_validate(raw)
         except ValidationError as error:
             raise SpecError(explain(error, cls, at)) from None
+
+
+def unwritten(spec: BaseModel) -> set[str]:
+    """The fields marked `Later` that are at their default."""
+    return {
+        name
+        for name, field in type(spec).model_fields.items()
+        if has_mark(field, Later) and getattr(spec, name) == field.default
+    }
+
+
+def has_mark(field: FieldInfo, mark: type) -> bool:
+    """Whether a field is annotated with a mark such as `PerMember`."""
+    return any(isinstance(entry, mark) for entry in field.metadata)
 
 
 class NestedError(ValueError):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recollect.spec.base import PerMember, Spec, by_name, shorten
+from recollect.spec.base import PerMember, Spec, by_name, has_mark, shorten, unwritten
 from recollect.spec.model import ModelSpec
 from recollect.spec.train import TrainSpec
 from recollect.tasks.options import TASKS, TaskSpec
@@ -135,9 +135,10 @@ def _shared(value: Any) -> Any:
         return [_shared(entry) for entry in value]
     if not isinstance(value, BaseModel):
         return value
+    later = unwritten(value)
     kept = {
         name: getattr(value, name)
         for name, field in type(value).model_fields.items()
-        if not any(isinstance(mark, PerMember) for mark in field.metadata)
+        if not has_mark(field, PerMember) and name not in later
     }
     return {name: _shared(inner) for name, inner in (kept | (value.model_extra or {})).items()}

@@ -1,10 +1,10 @@
 """How a run is trained: AdamW, its schedule, and when the run is evaluated."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from recollect.spec.base import PerMember, Spec
+from recollect.spec.base import Later, PerMember, Spec
 
 Exempt = Literal["none", "dynamics", "dynamics+norms+biases"]
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -61,7 +61,7 @@ class TrainSpec(Spec):
         le=1,
         description="stop a run after two evaluations in a row with at least this score; 0: never",
     )
-    stop_hopeless: Annotated[float, PerMember()] = Field(
+    stop_hopeless: Annotated[float, PerMember(), Later()] = Field(
         default=0.0,
         ge=0,
         lt=1,
@@ -77,14 +77,6 @@ class TrainSpec(Spec):
                 "out for a fitting number"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_new_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without fields that came later and are off: runs stored before keep their ids."""
-        table: dict[str, Any] = write(self)
-        if not self.stop_hopeless:
-            table.pop("stop_hopeless", None)
-        return table
 
     def evaluation_steps(self) -> list[int]:
         """The steps (counted from 1) after which the run is evaluated."""

@@ -107,6 +107,10 @@ WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
 BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
 """
 
+# The key among the slices under which the score on training rows is stored: the table has no column
+# for it, and its statement cannot change. No test split has this name.
+TRAINED = "train"
+
 # Stored as the place in this list, which only grows.
 STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")
 
@@ -147,7 +151,8 @@ def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
     """An evaluation as the columns run_id, *POINT_COLUMNS."""
     e = evaluation
     numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
-    return (run_id, e.step, *numbers, json.dumps(e.slices))
+    trained = {} if e.train_score is None else {TRAINED: {"score": e.train_score}}
+    return (run_id, e.step, *numbers, json.dumps(e.slices | trained))
 
 
 def evaluation(columns: tuple[Any, ...]) -> Evaluation:
@@ -155,8 +160,14 @@ def evaluation(columns: tuple[Any, ...]) -> Evaluation:
     step, train_loss, test_loss, accuracy, exact, slices = columns
     # Most points have no slices, and a store may hold a million points.
     found = {} if slices == "{}" else json.loads(slices)
+    if not isinstance(found, dict) or not isinstance(found.get(TRAINED, {}), dict):
+        raise ValueError(f"slices {slices[:40]!r}: not as they were written")
+    train_score = found.pop(TRAINED, {}).get("score")
     return Evaluation(
-        step, float(train_loss), float(test_loss), float(accuracy), float(exact), found
+        step,
+        *(float(train_loss), float(test_loss), float(accuracy), float(exact)),
+        slices=found,
+        train_score=None if train_score is None else float(train_score),
     )
 
 
@@ -196,6 +207,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         test_loss=last.test_loss if last else None,
         accuracy=last.accuracy if last else None,
         exact=last.exact if last else None,
+        train_score=last.train_score if last else None,
         stopped_early=_stop(run_id, stopped_early),
         diverged_step=diverged_step,
         failure=failure,

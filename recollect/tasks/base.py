@@ -18,6 +18,8 @@ from torch import Tensor
 
 # The label of a slot that carries none; such slots exist only so that every row has K of them.
 IGNORE = -100
+# The split of training rows that every evaluation looks at, beside the test splits.
+TRAIN_SAMPLE = "train sample"
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,14 @@ class Task(ABC):
     train_length: int  # the length of a training row
     labels_per_row: int  # K of the training split
     test_splits: tuple[str, ...]  # one name, or one per evaluated length
+    has_training_set: bool  # rows are trained on again and again: there is a TRAIN_SAMPLE
 
     @abstractmethod
     def batch(self, split: str, step: int) -> Batch:
-        """The training rows of step `step` (from 0), or the `step`-th piece of a test split."""
+        """The training rows of step `step` (from 0), or the `step`-th piece of an evaluated
+        split.
+        """
 
     @abstractmethod
-    def pieces(self, test_split: str) -> int:
-        """Into how many batches that test split is cut."""
+    def pieces(self, split: str) -> int:
+        """Into how many batches that evaluated split is cut."""

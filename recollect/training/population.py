@@ -22,7 +22,7 @@ from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
-from recollect.tasks.base import IGNORE, Batch, Task
+from recollect.tasks.base import IGNORE, TRAIN_SAMPLE, Batch, Task
 from recollect.training.allocator import keep_freed_memory
 from recollect.training.graph import RecordedStep
 from recollect.training.optimiser import AdamW
@@ -176,7 +176,8 @@ class Population:
     def evaluate(self) -> list[Evaluation]:
         """One evaluation per member, in member order; the only place that waits for the device."""
         self.model.eval()  # no dropout
-        sums_T6P = torch.stack([self._test_sums(split) for split in self.task.test_splits]).cpu()
+        splits = [*self.task.test_splits, *[TRAIN_SAMPLE] * self.task.has_training_set]
+        sums_T6P = torch.stack([self._sums(split) for split in splits]).cpu()
         self.model.train()
         with self._on_stream():
             mean_loss_P = (self._loss_sum_P / max(1, self._steps_since_evaluation)).cpu()
@@ -187,7 +188,7 @@ class Population:
             for p in range(len(self.members))
         ]
 
-    def _test_sums(self, split: str) -> Tensor:
+    def _sums(self, split: str) -> Tensor:
         """(6, P): summed loss, labels, right answers, scored labels, rows all right, rows."""
         population = len(self._padded)
         precision = self.members[0].train.precision
@@ -212,17 +213,26 @@ class Population:
         return total
 
     def _evaluation(self, sums_T6: Tensor, train_loss: float) -> Evaluation:
-        """One member's evaluation from its sums over the T test splits."""
+        """One member's evaluation from its sums over T splits: the test splits, and the training
+        rows if there are any.
+        """
 
         def numbers(sums: list[float]) -> dict[str, float]:
             loss, labels, right, scored, exact, rows = sums
             return {"test_loss": loss / labels, "accuracy": right / scored, "exact": exact / rows}
 
-        splits = zip(self.task.test_splits, sums_T6.tolist(), strict=True)
+        tests = len(self.task.test_splits)
+        splits = zip(self.task.test_splits, sums_T6[:tests].tolist(), strict=True)
         slices = {split: numbers(sums) for split, sums in splits}
-        overall = numbers(sums_T6.sum(0).tolist())
+        overall = numbers(sums_T6[:tests].sum(0).tolist())
+        score_name = self.members[0].task.score_name
+        trained = [numbers(sums)[score_name] for sums in sums_T6[tests:].tolist()]
         return Evaluation(
-            self._step, train_loss, **overall, slices=slices if len(slices) > 1 else {}
+            self._step,
+            train_loss,
+            **overall,
+            slices=slices if len(slices) > 1 else {},
+            train_score=trained[0] if trained else None,
         )
 
     def diverged(self) -> list[int]:

@@ -73,6 +73,14 @@ def test_numbers_and_plain_text_are_left_alone():
     assert (line["stopped_early"], line["exact"], line["versions"]) == ("", "", "{}")
 
 
+def test_the_score_on_training_rows_is_told_beside_that_on_test_rows():
+    rows = [make_row(score=0.5, train_score=0.75), make_row(score=0.5, seed=1)]
+    assert [line["train_score"] for line in read(to_csv(rows))] == ["0.75", ""]
+    assert [record["train_score"] for record in json.loads(to_json(rows))] == [0.75, None]
+    curves = {rows[0].run_id: [replace(make_curve([0.5])[0], train_score=0.6)]}
+    assert json.loads(to_json(rows, curves))[0]["curve"][0]["train_score"] == 0.6
+
+
 def test_pandas_reads_both():
     rows = [make_row(lr=lr, score=0.1 + lr) for lr in (1e-3, 4.64e-4)]
     scores = [row.score for row in rows]

@@ -23,6 +23,7 @@ from recollect.rows import Evaluation, StopReason
 from recollect.store import MAX_LOST, PlannedRun, Result, Store
 from recollect.store.database import FILE
 from recollect.store.ownership import this_process
+from recollect.store.schema import evaluation
 
 RUNS = ("a", "b", "c", "d", "e")
 
@@ -58,21 +59,37 @@ ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 @given(
     numbers=st.lists(ANY_FLOAT, min_size=4, max_size=4),
     slices=st.dictionaries(st.text(max_size=5), ANY_FLOAT, max_size=3),
+    trained=st.none() | ANY_FLOAT,
 )
-@example(numbers=[math.nan, -math.inf, -0.0, 5e-324], slices={"x": math.nan})
+@example(numbers=[math.nan, -math.inf, -0.0, 5e-324], slices={"x": math.nan}, trained=math.nan)
+@example(numbers=[0.0, 0.0, 0.0, 0.0], slices={}, trained=0.0)
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_every_float_comes_back_as_it_went_in(
-    store: Store, numbers: list[float], slices: dict[str, float]
+    store: Store, numbers: list[float], slices: dict[str, float], trained: float | None
 ) -> None:
     claims = store.claim(["a"], this_process(), 60) or {"a": 1}
-    given_in = Evaluation(1, *numbers, {"test": slices})
+    given_in = Evaluation(1, *numbers, {"test": slices}, trained)
     assert store.record(claims, [("a", given_in)]) == set()
     assert repr(store.curve("a")) == repr(
         [given_in]
     )  # repr tells nan from nothing and -0.0 from 0.0
     assert repr(store.rows()[0].accuracy) == repr(numbers[2])
+    assert repr(store.rows()[0].train_score) == repr(trained)
+
+
+def test_a_point_stored_before_training_rows_were_scored_has_no_such_score() -> None:
+    assert evaluation((3, 1.0, 2.0, 0.5, 0.25, "{}")) == Evaluation(3, 1.0, 2.0, 0.5, 0.25)
+    with_slices = evaluation((3, 1.0, 2.0, 0.5, 0.25, '{"length 3": {"exact": 0.5}}'))
+    assert with_slices.slices == {"length 3": {"exact": 0.5}}
+    assert with_slices.train_score is None
+
+
+@pytest.mark.parametrize("slices", ["[]", '"a"', '{"train": 3}', "3"])
+def test_slices_that_nobody_wrote_are_named(slices: str) -> None:
+    with pytest.raises(ValueError, match=r"slices .*: not as they were written"):
+        evaluation((3, 1.0, 2.0, 0.5, 0.25, slices))
 
 
 @pytest.mark.parametrize("reason", [None, "solved", "hopeless"])

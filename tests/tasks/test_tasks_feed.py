@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from recollect.errors import SpecError
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import TRAIN_SAMPLE, Batch, Task
 from recollect.tasks.build import SOURCES, build_task
 from recollect.tasks.options import TASKS, CopyingSpec, MqarSpec, RecallSpec, TaskSpec
 
@@ -155,6 +155,22 @@ def test_rows_over_at_the_end_of_an_epoch_are_left_out():
         for epoch in range(3)
     ]
     assert left_out == [20, 20, 20]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=repr)
+def test_a_sample_of_training_rows_is_evaluated_where_they_come_again(spec):
+    task = make(spec, batch=7)
+    assert task.has_training_set == (spec.data != "fresh")
+    if spec.data == "fresh":
+        with pytest.raises(SpecError, match="split = 'train sample': must be train or one of"):
+            task.pieces(TRAIN_SAMPLE)
+        return
+    pieces = [task.batch(TRAIN_SAMPLE, piece) for piece in range(task.pieces(TRAIN_SAMPLE))]
+    assert [piece.rows for piece in pieces] == [7, 3]  # a third of 30 test rows
+    trained = {tuple(row) for row in rows_of_epoch(make(spec, batch=20), 0).tolist()}
+    assert {tuple(row) for piece in pieces for row in piece.tokens_BL.tolist()} <= trained
+    few = make(spec.model_copy(update={"train_rows": 4}), batch=4)
+    assert few.batch(TRAIN_SAMPLE, 0).rows == 4
 
 
 def test_large_sets_are_drawn_in_blocks_that_do_not_show(monkeypatch):

@@ -13,7 +13,7 @@ from zoo import table
 
 from recollect.mixers.registry import MIXERS
 from recollect.spec.run import RunSpec
-from recollect.tasks.base import IGNORE, Batch
+from recollect.tasks.base import IGNORE, TRAIN_SAMPLE, Batch
 from recollect.training.population import Population, _copy_batch
 from recollect.training.state import PopulationState
 
@@ -193,8 +193,11 @@ def test_evaluation_counts_what_a_person_would_count(make_run, make_population, 
                         "accuracy": accuracy,
                         "exact": exact,
                     }
+                assert found.train_score is None  # every row is new: there is no training set
             else:
                 assert found.slices == {}
+                assert found.train_score == counted(population, TRAIN_SAMPLE, p)[1]
+                assert 0 < found.train_score < 1
                 loss, accuracy, exact = per_split[0]
                 assert (found.test_loss, found.accuracy, found.exact) == (
                     pytest.approx(loss, rel=1e-5),
@@ -217,6 +220,20 @@ def test_the_training_loss_is_the_mean_since_the_last_evaluation(make_run, make_
         assert [found.train_loss for found in population.evaluate()] == pytest.approx(
             expected, rel=1e-5
         )
+
+
+def test_rows_learnt_by_heart_show_in_the_training_score_alone(make_run, make_population):
+    """A model of 16 channels learns 32 rows that do not tell it how to answer others."""
+    changes = {
+        "task.train_rows": 32,
+        "train.lr": 0.03,
+        "train.weight_decay": 0.0,
+        "train.steps": 150,
+        "train.evaluations": 1,
+    }
+    (found,) = advance(make_population([make_run(changes)]), 150).evaluate()
+    assert found.train_score > 0.9
+    assert found.accuracy < 0.6
 
 
 # ---- state ----
