@@ -13,8 +13,8 @@ from recollect.analysis import Cell, Curves, flatten
 from recollect.analysis.naming import differing_keys, settings_text, short_labels
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.analysis.wording import value_text
-from recollect.reports.paper.study import EVALUATION_KEYS
 from recollect.rows import RunRow
+from recollect.spec.recipes.label import EVALUATION_KEYS
 
 POSITIONS = "model.positions"
 MODEL_NAMES = {
