@@ -257,11 +257,15 @@ class Store(Database):
             curves.setdefault(run_id, []).append(evaluation(tuple(values)))
         return curves
 
-    def todo(self) -> list[Todo]:
-        """What may be claimed, in the order of planning."""
+    def todo(self, run_ids: Iterable[str] | None = None) -> list[Todo]:
+        """What may be claimed, of these runs or of all, in the order of planning."""
+        which, values = "status = 'todo'", []
+        if run_ids is not None:
+            which = "+status = 'todo' AND run_id IN (SELECT value FROM json_each(?))"
+            values = [json.dumps(list(run_ids))]
         found = self._read(
-            "SELECT run_id, spec, pack_limit, attempt FROM runs WHERE status = 'todo' ORDER BY "
-            "rowid"
+            f"SELECT run_id, spec, pack_limit, attempt FROM runs WHERE {which} ORDER BY rowid",
+            *values,
         )
         return [Todo(*row) for row in found]
 
