@@ -73,7 +73,12 @@ def inspect(
 
 def figure(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="fig1 to fig7, fig11 to fig13, table1 to table4")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="rates, windows, curves or scaling, of any rows; or the study's: fig1 to fig7, "
+            "fig11 to fig13, table1 to table4",
+        ),
     ],
     folders: Folders,
     output: Annotated[
@@ -88,15 +93,56 @@ def figure(
     band: Annotated[
         str, typer.Option(help="how far seeds lie apart: min-max, std or interval")
     ] = "min-max",
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="WxH", help="inches of the whole picture, or of its width alone"),
+    ] = None,
+    title: Annotated[bool, typer.Option("--title/--no-title", help="a line above")] = True,
+    caption: Annotated[
+        bool, typer.Option("--caption/--no-caption", help="the small print below")
+    ] = True,
+    compare: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR", help="a second folder, drawn over the first; may be repeated"),
+    ] = [],  # noqa: B006
+    where: Annotated[
+        list[str],
+        typer.Option(metavar="A.B=1", help="only runs with this setting; may be repeated"),
+    ] = [],  # noqa: B006
+    tau: Annotated[float | None, typer.Option(help="the level of the windows")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="of scaling: width, depth, length, pairs, parameters or state",
+        ),
+    ] = None,
 ) -> None:
-    """Draw one of the study's figures or tables from rows;
-    NAME.png, or NAME.md for a table, if no file is given.
-    """
-    from recollect.api import Results
-    from recollect.reports.paper.figures import write_figure
+    """Draw a picture of any rows, or one of the study's figures and tables.
 
-    results = Results.load_all(folders)
-    say(f"{name}: {write_figure(name, results.rows, results.curves, output, band)}")
+    recollect figure rates out -o rates.pdf --size 7 --no-title
+
+    recollect figure windows mine --compare theirs --where model.width=64
+    """
+    from recollect.analysis import TAU
+    from recollect.plotting.sheet import Frame
+    from recollect.reports.paper.figures import write_figure
+    from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+
+    frame = Frame(*read_size(size), title=title, caption=caption)
+    shown = Source.load(folders)
+    if name in KINDS:
+        look = Look(band, TAU if tau is None else tau, against)
+        request = PictureRequest(name, look, frame, tuple(where))
+        others = [Source.load(compare)] if compare else []
+        found = request.write(shown, *others, output=output)
+    elif compare or where or tau is not None or against:
+        raise SpecError(
+            f"{name}: --compare, --where, --tau and --against are for {', '.join(KINDS)}"
+        )
+    else:
+        found = write_figure(name, shown.rows, shown.curves, output, band, frame=frame)
+    say(f"{name}: {found}")
 
 
 def claims(

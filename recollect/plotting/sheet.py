@@ -1,11 +1,15 @@
 """A figure for print: a grid of panels, a title above, a legend and the small print below.
 
-Small enough for a printed page. The panels keep their size; the sheet grows around them.
+Small enough for a printed page. The panels keep their size and the sheet grows around them, unless
+a frame sets the size of the whole: then the panels take what is left.
 """
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,18 +20,51 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from recollect.analysis import rate_text
+from recollect.errors import SpecError
 from recollect.plotting.colours import FAINT, INK, NO_RESULT, LineStyle
 from recollect.plotting.settings import DOTTED
 from recollect.plotting.text import LONGEST_LINE, printable, write, write_wrapped
 
 # Inches, measured on matplotlib's own font: it reports sizes of text only after drawing.
 SMALL_PRINT, LETTER_INCHES, LINE_INCHES = 6.5, 0.052, 0.125  # of the text below a figure
-TITLE_LETTER, NOTE_LETTER = 0.083, 0.042
+TITLE_LETTER, TITLE_LINE, NOTE_LETTER = 0.083, 0.16, 0.042
+LEAST_PANEL = 0.9  # height, with the panel's own title and ticks
 LEGEND_LETTER, LEGEND_HANDLE, LEGEND_LINE = 0.068, 0.52, 0.17
 # A run that diverged.
 CROSS: dict[str, Any] = {"marker": "x", "ms": 5.5, "mew": 1.1, "ls": "", "zorder": 5}
 HATCH = "//////"
 LegendEntry = tuple[Artist, str]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a sheet is to look like as a whole; sizes in inches, None: as the panels ask."""
+
+    width: float | None = None
+    height: float | None = None
+    title: bool = True
+    caption: bool = True
+
+
+WHOLE = Frame()
+_FRAME: ContextVar[Frame] = ContextVar("frame", default=WHOLE)
+
+
+@contextmanager
+def framed(frame: Frame) -> Iterator[None]:
+    """Every sheet that is made within has this frame."""
+    before = _FRAME.set(frame)
+    try:
+        yield
+    finally:
+        _FRAME.reset(before)
+
+
+def columns_for(panels: int, panel_width: float, most: int = 3) -> int:
+    """How many panels fit side by side: no more than the frame's width or a page allows."""
+    width = _FRAME.get().width
+    fitting = most if width is None else max(1, int((width + 0.05) / panel_width))
+    return min(panels, fitting)
 
 
 def panel_grid(
@@ -41,23 +78,33 @@ def panel_grid(
 def finish(
     figure: Figure, title: str, entries: Sequence[LegendEntry], small_print: Sequence[str]
 ) -> Figure:
-    """Put title, legend and small print around the panels, which keep their size."""
-    width, height = figure.get_size_inches()
-    width = max(width, len(title) * TITLE_LETTER)
+    """Put title, legend and small print around the panels."""
+    frame = _FRAME.get()
+    width, panels = figure.get_size_inches()
+    if frame.width is not None:
+        width = frame.width
+    elif frame.title:
+        width = max(width, len(title) * TITLE_LETTER + 0.15)
     longest_name = max((len(name) for _, name in entries), default=1)
     per_row = max(1, int(width / (LEGEND_HANDLE + LEGEND_LETTER * longest_name)))
-    letters = int((width - 0.1) / LETTER_INCHES)
-    lines = [line for text in small_print for line in textwrap.wrap(printable(text), letters)]
+    headings = _wrapped([title] if frame.title else [], width, TITLE_LETTER)
+    lines = _wrapped(small_print if frame.caption else [], width, LETTER_INCHES)
     legend_inches = math.ceil(len(entries) / per_row) * LEGEND_LINE + 0.08
     print_inches = len(lines) * LINE_INCHES + 0.06
-    below, above = legend_inches + print_inches, 0.26
-    whole = height + below + above
+    below = legend_inches + print_inches
+    above = len(headings) * TITLE_LINE + 0.1 if headings else 0.02
+    if frame.height is not None:
+        panels = frame.height - below - above
+        _require_room(figure, panels, below + above)
+    whole = panels + below + above
     figure.set_size_inches(width, whole)
     figure.set_layout_engine(
-        "constrained", rect=(0, below / whole, 1, height / whole), w_pad=0.04, h_pad=0.04
+        "constrained", rect=(0, below / whole, 1, panels / whole), w_pad=0.04, h_pad=0.04
     )
-    heading = figure.text(0.06 / width, 1 - 0.06 / whole, " ", va="top", weight="bold", size=9)
-    write(heading, title, LONGEST_LINE)
+    for number, line in enumerate(headings):
+        y = 1 - (0.06 + number * TITLE_LINE) / whole
+        heading = figure.text(0.06 / width, y, " ", va="top", weight="bold", size=9)
+        write(heading, line, LONGEST_LINE)
     if entries:
         _draw_legend(figure, entries, per_row, below / whole)
     for number, line in enumerate(lines):
@@ -66,6 +113,23 @@ def finish(
             0.06 / width, y, line, size=SMALL_PRINT, color=FAINT, va="top", parse_math=False
         )
     return figure
+
+
+def _wrapped(texts: Iterable[str], width: float, letter: float) -> list[str]:
+    letters = max(20, int((width - 0.1) / letter))
+    return [line for text in texts for line in textwrap.wrap(printable(text), letters)]
+
+
+def _require_room(figure: Figure, panels: float, around: float) -> None:
+    """SpecError where a frame leaves the panels too little to be read."""
+    grids = {grid.get_gridspec() for ax in figure.axes if (grid := ax.get_subplotspec())}
+    least = LEAST_PANEL * max((grid.nrows for grid in grids), default=1)
+    if panels < least:
+        raise SpecError(
+            f"--size: {panels + around:.2g} inches of height leave {max(panels, 0):.2g} for the "
+            f"panels, which need {least:.2g};\n"
+            f"give at least {around + least:.1f}, or the width alone"
+        )
 
 
 def _draw_legend(

@@ -13,6 +13,34 @@ if TYPE_CHECKING:
 LONGEST_NAME, LONGEST_LINE = 48, 160
 NAME_LETTER = 0.062  # inches
 SCORE_NAMES = {"exact": "exact match", "accuracy": "accuracy"}
+# Mixers as their papers write them; any other goes by its own name.
+MIXER_TITLES = {
+    "attention": "Attention",
+    "base_conv": "Based (its conv layer)",
+    "based": "Based",
+    "based_hybrid": "Based (hybrid)",
+    "delta_net": "DeltaNet",
+    "gated_delta_net": "Gated DeltaNet",
+    "gla": "GLA",
+    "gru": "GRU",
+    "h3": "H3",
+    "hyena": "Hyena",
+    "linear_attention": "Linear attention",
+    "lstm": "LSTM",
+    "mamba": "Mamba",
+    "mamba2": "Mamba2",
+    "min_gru": "minGRU",
+    "mlstm": "mLSTM",
+    "retnet": "RetNet",
+    "rwkv4": "RWKV",
+    "s6": "S6 + MLP",
+    "sliding_window": "Sliding window",
+}
+
+
+def mixer_title(mixer: str) -> str:
+    """A mixer's name in a picture."""
+    return MIXER_TITLES.get(mixer, mixer)
 
 
 def printable(text: str) -> str:

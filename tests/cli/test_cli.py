@@ -222,6 +222,21 @@ def test_export_gives_csv_and_json(command, trained, tmp_path: Path):
 # ---- what there is ----
 
 
+def test_figure_draws_any_rows_and_two_folders_over_each_other(command, trained, tmp_path: Path):
+    out, _ = trained
+    target = tmp_path / "rates.pdf"
+    options = ("-o", target, "--size", "5x4", "--no-title", "--compare", out)
+    said = command("figure", "rates", out, *options)
+    assert (said.code, said.out, said.err) == (0, f"rates: {target}\n", "")
+    assert target.read_bytes().startswith(b"%PDF")
+    said = command("figure", "fig1", out, "--where", "model.width=8")
+    assert (said.code, said.err) == (
+        2,
+        "recollect: fig1: --compare, --where, --tau and --against are for rates, windows, curves, "
+        "scaling\n",
+    )
+
+
 def test_mixers_and_tasks_are_listed_with_their_options(command):
     listed = command("mixers", "--width", 128, "--length", 64).out.splitlines()
     assert [line.split()[0] for line in listed] == ["mixer", *MIXERS]
@@ -407,7 +422,10 @@ OPTIONS = {
     "report": {"folders", "-o", "--output"},
     "watch": {"folders", "--port"},
     "inspect": {"folder", "run", "--again", "--device", "--plugin"},
-    "figure": {"name", "folders", "-o", "--output", "--band"},
+    "figure": {
+        *("name", "folders", "-o", "--output", "--band", "--size", "--title", "--no-title"),
+        *("--caption", "--no-caption", "--compare", "--where", "--tau", "--against"),
+    },
     "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
     "mixers": {"name", "--width", "--length", "--plugin"},
     "bench": {

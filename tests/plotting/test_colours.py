@@ -22,7 +22,7 @@ from recollect.plotting.colours import (
     series_style,
     shade,
 )
-from recollect.reports.page.axes import find_coordinates
+from recollect.plotting.coordinates import find_coordinates
 from recollect.reports.page.plot_data import SYMBOLS, plot_data
 from recollect.reports.page.rendering import HERE
 from recollect.reports.paper.figures import FIGURES

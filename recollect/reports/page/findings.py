@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from recollect.analysis import CellSummary, cautions, count_text, decades_text, score_text, sentence
-from recollect.reports.page.axes import Coordinates
+from recollect.plotting.coordinates import Coordinates
 
 
 class FoundSentence(NamedTuple):

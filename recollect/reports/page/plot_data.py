@@ -15,8 +15,8 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.curves import plateaus
 from recollect.errors import SpecError
 from recollect.plotting.colours import PAGE, RATE_SCALE, SCORE_SCALE, LineStyle, line_styles
+from recollect.plotting.coordinates import Coordinates, in_order, number
 from recollect.plotting.text import LONGEST_LINE, SCORE_NAMES, plain
-from recollect.reports.page.axes import Coordinates, in_order, number
 from recollect.rows import RunRow
 
 MAX_POINTS = 60  # of one curve

@@ -27,7 +27,7 @@ from recollect.analysis import (
 )
 from recollect.analysis.cells import Cell
 from recollect.plotting.colours import PAGE
-from recollect.reports.page.axes import find_coordinates
+from recollect.plotting.coordinates import find_coordinates
 from recollect.reports.page.context import Context
 from recollect.reports.page.findings import cell_finding, mixer_findings
 from recollect.reports.page.plot_data import Curves, plot_data, to_json

@@ -1,5 +1,5 @@
-"""From cells to what the page draws: where each stands, what is said of each mixer, and the
-numbers, rounded but not bent.
+"""From cells to what the page draws: what is said of each mixer, and the numbers, rounded but not
+bent.
 """
 
 import math
@@ -9,13 +9,9 @@ from rows_made import make_curve, make_row, make_sweep
 
 from recollect.analysis import group_cells, summarise
 from recollect.analysis.bands import BANDS, band
-from recollect.reports.page.axes import Coordinates, find_coordinates, in_order
+from recollect.plotting.coordinates import find_coordinates
 from recollect.reports.page.findings import mixer_findings
 from recollect.reports.page.plot_data import MAX_POINTS, MIN_POINTS, plot_data, to_json
-
-
-def places_of(rows):
-    return find_coordinates(group_cells(rows))
 
 
 def data_of(rows, curves=None, tau=0.9):
@@ -28,68 +24,6 @@ def data_of(rows, curves=None, tau=0.9):
 def findings_of(rows):
     cells = group_cells(rows)
     return mixer_findings(summarise(cells, {}), find_coordinates(cells))
-
-
-def with_task(row, **task):
-    row.spec["task"] |= task
-    return row
-
-
-# --- places
-
-
-def test_a_cell_stands_by_task_width_and_depth_and_is_labelled_by_the_rest():
-    rows = [
-        make_row(model={"width": 128}),
-        make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 4}}),
-    ]
-    task = "mqar, length 64, pairs 4"
-    assert places_of(rows) == [
-        Coordinates(task, "128", "2", "attention"),
-        Coordinates(task, "64", "1", "mamba"),
-    ]
-    rows.append(make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 0}}))
-    assert [place.label for place in places_of(rows)] == [
-        "attention",
-        "mamba, conv 4",
-        "mamba, conv 0",
-    ]
-
-
-def test_what_follows_from_the_task_goes_unsaid():
-    rows = [make_row(), with_task(make_row(lr=2e-3), length=128, pairs=8)]
-    rows[1].spec["train"] |= {"batch": 256}
-    assert [place.label for place in places_of(rows)] == ["attention", "attention"]
-    assert [place.task for place in places_of(rows)] == [
-        "mqar, length 64, pairs 4",
-        "mqar, length 128, pairs 8",
-    ]
-
-
-def test_tasks_that_differ_elsewhere_are_told_apart():
-    rows = [
-        with_task(make_row(lr=lr), filler=filler)
-        for lr, filler in ((1e-3, "zero"), (2e-3, "random"))
-    ]
-    assert [place.task for place in places_of(rows)] == [
-        f"mqar, length 64, pairs 4, filler {f}" for f in ("zero", "random")
-    ]
-
-
-def test_values_that_look_alike_rounded_are_written_out():
-    rows = [make_row() for _ in range(2)]
-    for row, decay in zip(rows, (0.1, 0.100000000001), strict=True):
-        row.spec["train"]["weight_decay"] = decay
-    assert [place.label for place in places_of(rows)] == [
-        "attention, weight decay 0.1",
-        "attention, weight decay 0.100000000001",
-    ]
-
-
-def test_numbers_are_in_the_order_of_numbers():
-    assert in_order(["128", "64", "1024", "64"]) == ["64", "128", "1024"]
-    assert in_order(["b", "64", "a"]) == ["b", "64", "a"]
-    assert in_order(["²", "1"]) == ["²", "1"]
 
 
 # --- findings

@@ -17,6 +17,7 @@ from matplotlib.text import Text
 from study_made import SEEDS, study_curve, study_row, study_rows
 
 from recollect.errors import SpecError
+from recollect.plotting.sheet import Frame, framed
 from recollect.reports.paper.figures import FIGURES, TABLES, to_bytes, write_figure
 from recollect.reports.paper.figures.all_figures import DEFINITIONS
 from recollect.reports.paper.figures.definition import select_cells
@@ -210,3 +211,14 @@ def test_files_have_the_form_of_their_suffix(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match="cannot be written"):
         write_figure("fig13", rows, {}, tmp_path / "nowhere" / "fig.png", dpi=30)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["A.SVG", "fig13.png"]
+
+
+def test_a_frame_sets_the_size_and_leaves_title_and_caption_out(tmp_path):
+    rows = list(rows_for("fig13"))
+    with framed(Frame(5.0, 4.0, title=False, caption=False)):
+        figure = draw("fig13", rows)
+    assert tuple(figure.get_size_inches()) == (5.0, 4.0)
+    assert figure.texts == []
+    assert len(draw("fig13", rows).texts) > 1, "the frame has ended"
+    with pytest.raises(SpecError, match="table4: a table has no --size, title or caption"):
+        write_figure("table4", rows, {}, tmp_path / "a.md", frame=Frame(5.0))

@@ -13,8 +13,8 @@ from recollect.analysis import Curves, get_setting, group_cells
 from recollect.analysis.settings import DEPTH, MIXER
 from recollect.errors import SpecError
 from recollect.mixers.registry import MIXERS
+from recollect.plotting.text import mixer_title
 from recollect.reports.paper.figures.figure_cells import (
-    MODEL_NAMES,
     POSITIONS,
     FigureCell,
     merge_repeats,
@@ -55,7 +55,7 @@ class FigureDefinition:
         """The study's models that none of the cells shows."""
         found = {PARTS_OF.get(cell.mixer, cell.mixer) for cell in cells}
         return [
-            MODEL_NAMES.get(mixer, mixer)
+            mixer_title(mixer)
             for mixer in self.mixers
             if mixer not in PARTS_OF and mixer not in found
         ]
@@ -65,9 +65,9 @@ class FigureDefinition:
         absent = self.absent(cells)
         named = [(self.mixers.index(cell.mixer), cell.model) for cell in cells]
         named += [
-            (index, MODEL_NAMES[mixer])
+            (index, mixer_title(mixer))
             for index, mixer in enumerate(self.mixers)
-            if MODEL_NAMES.get(mixer) in absent
+            if mixer_title(mixer) in absent
         ]
         return list(dict.fromkeys(model for _, model in sorted(named)))
 
@@ -132,6 +132,7 @@ def require_result(definition: FigureDefinition, fitting: Sequence[RunRow], amon
     )
     raise SpecError(
         f"{definition.name}: {found} (wanted: {definition.wanted});\n"
-        f"run `recollect run paper:{definition.name} --out DIR`, or paper:{definition.name}:small "
-        "for a reduced scale"
+        f"run `recollect run paper:{definition.name} --out DIR`, small: "
+        f"paper:{definition.name}:small;\n"
+        "`recollect figure rates DIR` draws any rows, and so do windows, curves and scaling"
     )

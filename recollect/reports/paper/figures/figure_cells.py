@@ -9,39 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recollect.analysis import Cell, Curves, flatten
+from recollect.analysis import Cell, Curves
 from recollect.analysis.naming import differing_keys, settings_text, short_labels
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
-from recollect.analysis.wording import value_text
+from recollect.plotting.text import mixer_title
+from recollect.reports.paper.study import EVALUATION_KEYS
 from recollect.rows import RunRow
-from recollect.spec.recipes.label import EVALUATION_KEYS
 
 POSITIONS = "model.positions"
-MODEL_NAMES = {
-    "attention": "Attention",
-    "base_conv": "Based (its conv layer)",
-    "based": "Based",
-    "based_hybrid": "Based (hybrid)",
-    "delta_net": "DeltaNet",
-    "h3": "H3",
-    "hyena": "Hyena",
-    "mamba": "Mamba",
-    "mamba2": "Mamba2",
-    "rwkv4": "RWKV",
-    "s6": "S6 + MLP",
-}
 POSITION_NAMES = {"rope": "RoPE", "alibi": "ALiBi", "none": "no positions"}
 LABELS = {"train.decay": "schedule"}  # where the last part of a key would mislead
-RECIPE_KEYS = {
-    "vocabulary": "task.vocabulary",
-    "data": "task.data",
-    "batch": "train.batch",
-    "steps": "train.steps",
-    "weight decay": "train.weight_decay",
-    "warmup": "train.warmup",
-    "schedule": "train.decay",
-    "precision": "train.precision",
-}
 
 
 @dataclass(frozen=True)
@@ -130,19 +107,7 @@ def study_name(flat: Mapping[str, Any]) -> str:
     mixer = str(flat.get(MIXER))
     positions = flat.get(POSITIONS, "learned") if mixer == "attention" else "learned"
     kind = POSITION_NAMES.get(positions, f"{positions} positions")
-    return MODEL_NAMES.get(mixer, mixer) + (f" ({kind})" if positions != "learned" else "")
-
-
-def recipe_text(cells: Sequence[FigureCell]) -> str:
-    """The recipe in one line; where it differs between tasks or models, all values."""
-    flats = [flatten(cell.runs.rows[0].spec) for cell in cells]
-    texts = []
-    for word, key in RECIPE_KEYS.items():
-        values = {canonical(flat[key]): flat[key] for flat in flats if key in flat}
-        ordered = sorted(values.values(), key=lambda entry: (str(type(entry)), entry))
-        if ordered:
-            texts.append(f"{word} {' or '.join(value_text(entry) for entry in ordered)}")
-    return ", ".join(texts)
+    return mixer_title(mixer) + (f" ({kind})" if positions != "learned" else "")
 
 
 def _completeness(row: RunRow, curves: Curves) -> tuple[bool, bool, int]:

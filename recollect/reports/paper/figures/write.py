@@ -9,6 +9,7 @@ from pathlib import Path
 from recollect.analysis import BANDS, Curves
 from recollect.errors import SpecError
 from recollect.plotting.settings import PRINT_DPI, to_bytes
+from recollect.plotting.sheet import WHOLE, Frame, framed
 from recollect.reports.paper.figures.all_figures import FIGURES, TABLES
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
@@ -26,6 +27,7 @@ def write_figure(
     output: Path | None = None,
     band: str = "min-max",
     dpi: int = PRINT_DPI,
+    frame: Frame = WHOLE,
 ) -> Path:
     """Draw the figure or table `name` into `output`, else NAME.png or, for a table, NAME.md.
 
@@ -47,7 +49,10 @@ def write_figure(
         )
     form = suffix[1:]
     if name in FIGURES:
-        data = to_bytes(FIGURES[name](rows, curves, band), form, dpi)
+        with framed(frame):
+            data = to_bytes(FIGURES[name](rows, curves, band), form, dpi)
+    elif frame != WHOLE:
+        raise SpecError(f"{name}: a table has no --size, title or caption to leave out")
     else:
         data = _table_bytes(TABLES[name](rows, curves, band), form, dpi)
     write_atomically(target, data)

@@ -1,4 +1,4 @@
-"""The axes of the page: a cell's task, width and depth, by which a reader chooses,
+"""Where a cell stands in a picture: its task, width and depth, which choose its panel,
 and the label of its line.
 
 A label is the mixer and whatever else tells cells of that mixer apart once task, width and depth
@@ -6,7 +6,7 @@ are known. What follows from those three, such as a batch that shrinks as rows g
 unsaid.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +22,27 @@ TASK_KEYS = ("task.name", "task.length", "task.pairs")
 
 @dataclass(frozen=True)
 class Coordinates:
-    """A cell on the page's axes, as text."""
+    """A cell's place, as text."""
 
     task: str
     width: str
     depth: str
-    label: str
+    mixer: str
+    variant: str  # what else tells it from others of its mixer; mostly empty
+
+    @property
+    def label(self) -> str:
+        return join_name(self.mixer, self.variant)
 
 
-def find_coordinates(cells: Sequence[Cell]) -> list[Coordinates]:
-    """The coordinates of each cell, in the same order; no two are equal."""
-    settings = [cell_settings(cell.rows[0].spec) for cell in cells]
+def find_coordinates(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list[Coordinates]:
+    """The coordinates of each cell, in the same order; no two are equal, unless they differ in
+    nothing but the flat keys `unsaid`.
+    """
+    settings = [
+        {key: value for key, value in cell_settings(cell.rows[0].spec).items() if key not in unsaid}
+        for cell in cells
+    ]
     places = [
         (task, value_text(own.get(WIDTH)), value_text(own.get(DEPTH)))
         for task, own in zip(_task_names(settings), settings, strict=True)
@@ -40,12 +50,15 @@ def find_coordinates(cells: Sequence[Cell]) -> list[Coordinates]:
     by_mixer: dict[str, list[int]] = {}
     for index, cell in enumerate(cells):
         by_mixer.setdefault(cell.mixer, []).append(index)
-    labels = [""] * len(cells)
-    for mixer, own in by_mixer.items():
-        variants = _variants([settings[index] for index in own], [places[index] for index in own])
-        for index, variant in zip(own, variants, strict=True):
-            labels[index] = join_name(mixer, variant)
-    return [Coordinates(*place, label) for place, label in zip(places, labels, strict=True)]
+    variants = [""] * len(cells)
+    for own in by_mixer.values():
+        found = _variants([settings[index] for index in own], [places[index] for index in own])
+        for index, variant in zip(own, found, strict=True):
+            variants[index] = variant
+    return [
+        Coordinates(*place, cell.mixer, variant)
+        for place, cell, variant in zip(places, cells, variants, strict=True)
+    ]
 
 
 def in_order(values: Sequence[str]) -> list[str]:

@@ -1,0 +1,66 @@
+"""What every picture says about the runs it shows: seeds, band, results, recipe."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.analysis import Cell, flatten
+from recollect.analysis.settings import canonical
+from recollect.analysis.wording import value_text
+from recollect.plotting.text import SCORE_NAMES
+
+BAND_WORDS = {
+    "min-max": "band: lowest to highest seed",
+    "std": "band: one standard deviation over seeds",
+    "interval": "band: 95 % interval of the mean over seeds",
+}
+RECIPE_KEYS = {
+    "vocabulary": "task.vocabulary",
+    "data": "task.data",
+    "batch": "train.batch",
+    "steps": "train.steps",
+    "weight decay": "train.weight_decay",
+    "warmup": "train.warmup",
+    "schedule": "train.decay",
+    "precision": "train.precision",
+}
+
+
+def averaged_text(cells: Sequence[Cell], band: str) -> str:
+    """Over how many seeds, and what the band is."""
+    counts = {len(rate.scores) for cell in cells for rate in cell.scored_rates}
+    most = max(counts, default=0)
+    if most <= 1:
+        return "One seed."
+    few = min(counts)
+    seeds = f"{most} seeds" if few == most else f"{few} to {most} seeds"
+    return f"Mean over {seeds}, {BAND_WORDS[band]}."
+
+
+def results_text(cells: Sequence[Cell]) -> str:
+    """How many of the planned runs have a result, and how many of those diverged."""
+    rows = [row for cell in cells for row in cell.rows]
+    scored = sum(cell.scored_runs for cell in cells)
+    diverged = sum(row.status == "diverged" for row in rows)
+    return (
+        f"{scored} of {len(rows)} planned runs have a result, {diverged} of them diverged "
+        "(counted at chance)."
+    )
+
+
+def recipe_text(specs: Sequence[Mapping[str, Any]]) -> str:
+    """The recipe in one line; where it differs between tasks or models, all values."""
+    flats = [flatten(spec) for spec in specs]
+    texts = []
+    for word, key in RECIPE_KEYS.items():
+        values = {canonical(flat[key]): flat[key] for flat in flats if key in flat}
+        ordered = sorted(values.values(), key=lambda entry: (str(type(entry)), entry))
+        if ordered:
+            texts.append(f"{word} {' or '.join(value_text(entry) for entry in ordered)}")
+    return ", ".join(texts)
+
+
+def score_label(cells: Sequence[Cell]) -> str:
+    """The names of the scores shown, for an axis."""
+    return " / ".join(
+        dict.fromkeys(SCORE_NAMES.get(cell.score_name, cell.score_name) for cell in cells)
+    )

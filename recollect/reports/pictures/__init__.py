@@ -1,0 +1,7 @@
+"""Pictures of any rows, whatever their mixers: `recollect figure rates|windows|curves|scaling`."""
+
+from recollect.reports.pictures.look import Look as Look
+from recollect.reports.pictures.request import KINDS as KINDS
+from recollect.reports.pictures.request import PictureRequest as PictureRequest
+from recollect.reports.pictures.request import read_size as read_size
+from recollect.reports.pictures.shown import Source as Source

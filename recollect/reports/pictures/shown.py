@@ -1,0 +1,188 @@
+"""What a picture shows: cells from one or two folders, sorted into panels, with the label and the
+style of each line.
+
+A panel is one task at one width and depth. What all panels share is said once, in the title; a
+panel's own title says what sets it apart. With two folders a label has one colour for both, and the
+second folder's lines are dashed; what sets the folders apart as a whole, such as a recipe, is no
+part of a label.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from recollect.analysis import Cell, Curves, group_cells
+from recollect.analysis.naming import join_name
+from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
+from recollect.errors import SpecError
+from recollect.plotting.colours import DASHES, LineStyle, line_styles
+from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
+from recollect.plotting.text import mixer_title
+from recollect.rows import RunRow
+from recollect.running.results import Results
+
+MOST_PANELS = 24
+FIRST_DASHES, SECOND_DASHES = DASHES[0], DASHES[6]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The rows of a folder, or of several that are read as one."""
+
+    name: str
+    rows: Sequence[RunRow]
+    curves: Curves
+
+    @classmethod
+    def load(cls, folders: Sequence[Path]) -> "Source":
+        """The folders as one, by their names."""
+        results = Results.load_all(folders)
+        name = ", ".join(folder.resolve().name for folder in folders)
+        return cls(name, results.rows, results.curves)
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell, where it stands, and which of the sources it is from."""
+
+    runs: Cell
+    place: Coordinates
+    source: int
+
+    @property
+    def label(self) -> str:
+        return join_name(mixer_title(self.place.mixer), self.place.variant)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The cells that are compared with one another."""
+
+    title: str  # what sets it apart from the other panels; empty if it is the only one
+    cells: tuple[ShownCell, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The cells of one or two sources: those with a result, and those still without."""
+
+    sources: tuple[Source, ...]
+    cells: tuple[ShownCell, ...]
+    waiting: tuple[ShownCell, ...] = ()
+
+    @classmethod
+    def of(cls, *sources: Source) -> "Shown":
+        """SpecError if a source has no result at all."""
+        every = _place_all(sources)
+        shown = tuple(cell for cell in every if cell.runs.best)
+        for number, source in enumerate(sources):
+            if not any(cell.source == number for cell in shown):
+                raise SpecError(
+                    f"{source.name}: none of {len(source.rows)} runs has a result yet; train some "
+                    "with `recollect resume DIR`, or leave out --where"
+                )
+        return cls(sources, shown, tuple(cell for cell in every if not cell.runs.best))
+
+    @property
+    def runs(self) -> list[Cell]:
+        return [cell.runs for cell in self.cells]
+
+    @property
+    def planned(self) -> list[Cell]:
+        """All cells, those without a result included."""
+        return [*self.runs, *(cell.runs for cell in self.waiting)]
+
+    @property
+    def is_comparison(self) -> bool:
+        return len(self.sources) > 1
+
+    @cached_property
+    def styles(self) -> Mapping[tuple[str, int], LineStyle]:
+        """By label and source. Dashes tell sources apart where there are two, else mixers."""
+        by_label = line_styles({cell.label: cell.place.mixer for cell in self.cells})
+        if not self.is_comparison:
+            return {(label, 0): style for label, style in by_label.items()}
+        return {
+            (label, source): LineStyle(style.colour, style.marker, dashes)
+            for label, style in by_label.items()
+            for source, dashes in enumerate((FIRST_DASHES, SECOND_DASHES))
+        }
+
+    @property
+    def labels(self) -> dict[str, LineStyle]:
+        """Each label with its style, as a legend lists them."""
+        return {label: style for (label, source), style in self.styles.items() if source == 0}
+
+    def panels(self, sides: Sequence[str] = ("task", "width", "depth")) -> list[Panel]:
+        """The cells by task, width and depth, or by those of them that are no axis."""
+        said = [side for side in sides if len(self._values(side)) > 1]
+        found: dict[tuple[str, ...], list[ShownCell]] = {}
+        for cell in self.cells:
+            key = tuple(getattr(cell.place, side) for side in sides)
+            found.setdefault(key, []).append(cell)
+        if len(found) > MOST_PANELS:
+            raise SpecError(
+                f"{len(found)} panels, one for each task and size, are more than the {MOST_PANELS} "
+                "that a page can show;\nchoose some, for example --where model.width=64"
+            )
+        return [
+            Panel(_place_text(found[key][0].place, said), tuple(self._in_label_order(found[key])))
+            for key in sorted(found, key=lambda key: [_natural(text) for text in key])
+        ]
+
+    def shared(self, sides: Sequence[str] = ("task", "width", "depth")) -> str:
+        """What all panels have in common: "mqar, length 64, pairs 4, width 64, 2 layers"."""
+        common = [side for side in sides if len(self._values(side)) == 1]
+        return _place_text(self.cells[0].place, common)
+
+    def _values(self, side: str) -> list[str]:
+        return list(dict.fromkeys(getattr(cell.place, side) for cell in self.cells))
+
+    def _in_label_order(self, cells: Iterable[ShownCell]) -> list[ShownCell]:
+        order = list(self.labels)
+        return sorted(cells, key=lambda cell: (order.index(cell.label), cell.source))
+
+
+def _place_all(sources: Sequence[Source]) -> list[ShownCell]:
+    cells = [
+        (number, cell) for number, source in enumerate(sources) for cell in group_cells(source.rows)
+    ]
+    unsaid = _constant_keys(cells) if len(sources) > 1 else set()
+    places = find_coordinates([cell for _, cell in cells], unsaid)
+    return [
+        ShownCell(cell, place, number) for (number, cell), place in zip(cells, places, strict=True)
+    ]
+
+
+def _constant_keys(cells: Sequence[tuple[int, Cell]]) -> set[str]:
+    """The keys that never change within one mixer of one source, but for those of a panel."""
+    groups: dict[tuple[int, str], list[dict[str, str]]] = {}
+    for number, cell in cells:
+        flat = cell_settings(cell.rows[0].spec)
+        own = {key: canonical(value) for key, value in flat.items()}
+        groups.setdefault((number, cell.mixer), []).append(own)
+    keys = {key for group in groups.values() for own in group for key in own}
+    return {
+        key
+        for key in keys - {*TASK_KEYS, WIDTH, DEPTH, MIXER}
+        if all(len({own.get(key) for own in group}) == 1 for group in groups.values())
+    }
+
+
+def _natural(text: str) -> list[tuple[bool, float, str]]:
+    """Sorts numbers inside texts as numbers: length 8 before length 12."""
+    return [
+        (part.isdigit(), float(part) if part.isdigit() else 0.0, part)
+        for part in re.split(r"(\d+)", text)
+    ]
+
+
+def _place_text(place: Coordinates, sides: Sequence[str]) -> str:
+    words: dict[str, Callable[[str], str]] = {
+        "task": lambda text: text,
+        "width": lambda text: f"width {text}",
+        "depth": lambda text: f"{text} layer{'' if text == '1' else 's'}",
+    }
+    return ", ".join(words[side](getattr(place, side)) for side in sides)

@@ -1,0 +1,156 @@
+"""The windows side by side: a bar per mixer over learning rates, the widest on top.
+
+Three shades are three levels tau, the palest the lowest. A thin line at each edge is the 95 %
+bootstrap interval of that edge over seeds, the white mark the best rate. A mixer that reaches no
+level has its best score instead of a bar.
+"""
+
+import math
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from recollect.analysis import Window, rate_text, score_text
+from recollect.analysis.seeds import TAUS, seed_spread, windows_by_threshold
+from recollect.plotting import sheet, small_print
+from recollect.plotting.colours import FAINT, INK, LineStyle, shade
+from recollect.plotting.settings import print_style
+from recollect.plotting.text import plain, write
+from recollect.reports.pictures.captions import caption
+from recollect.reports.pictures.look import Look
+from recollect.reports.pictures.shown import Panel, Shown, ShownCell
+
+LEVELS = TAUS
+SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
+BAR, LINE_INCHES = 0.62, 0.21
+PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
+
+
+def draw(shown: Shown, look: Look) -> Figure:
+    """One panel per task and size, one under the other so that rates can be compared."""
+    panels = shown.panels()
+    lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
+    heights = [FRAME_INCHES + LINE_INCHES * len(panel.cells) for panel in panels]
+    with print_style():
+        columns = sheet.columns_for(len(panels), PANEL_WIDTH, most=2)
+        rows = -(-len(panels) // columns)
+        tall = [max(heights[row * columns : (row + 1) * columns]) for row in range(rows)]
+        figure, axes = sheet.panel_grid(
+            rows,
+            columns,
+            (PANEL_WIDTH, sum(tall) / rows),
+            gridspec_kw={"height_ratios": tall},
+        )
+        for number, ax in enumerate(axes.flat):
+            if number >= len(panels):
+                ax.remove()
+                continue
+            sheet.rate_axis(ax, min(lrs), max(lrs))
+            _draw_panel(ax, panels[number], shown)
+        greys = [shade(INK, amount) for amount in SHADES]
+        entries: list[sheet.LegendEntry] = [
+            (Patch(fc=grey, ec="none"), f"τ = {level:g}")
+            for level, grey in zip(LEVELS, greys, strict=True)
+        ]
+        score = small_print.score_label(shown.runs)
+        what = (
+            f"W(τ): the decades of learning rate, contiguous around the best one (white), at which "
+            f"the mean {score} over seeds is at least τ. Right: W({LEVELS[0]:g}) in decades, in "
+            "brackets its 95 % bootstrap interval over seeds; ≥ and an arrow: the grid ended first."
+        )
+        title = f"Windows: {shown.shared()}".rstrip(": ")
+        return sheet.finish(figure, title, entries, caption(shown, what, panels, shown.shared()))
+
+
+def _draw_panel(ax: Axes, panel: Panel, shown: Shown) -> None:
+    sheet.panel_title(ax, panel.title)
+    cells = sorted(panel.cells, key=_width, reverse=True)
+    ax.set_ylim(len(cells) - 0.4, -0.6)
+    ax.set_yticks(range(len(cells)), [_name(cell, shown) for cell in cells])
+    for text in ax.get_yticklabels():
+        text.set_parse_math(False)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    beside = ax.get_yaxis_transform()
+    for place, cell in enumerate(cells):
+        _draw_cell(ax, cell, place, shown.styles[cell.label, cell.source])
+        note = ax.text(1.03, place, " ", transform=beside, va="center", size=6.5, color=INK)
+        write(note, _width_text(cell))
+
+
+def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
+    best = cell.runs.best
+    assert best is not None
+    for level, amount in zip(LEVELS, SHADES, strict=True):
+        window = cell.runs.window(level)
+        if window is not None:
+            _draw_bar(ax, window, place, shade(style.colour, amount), level == LEVELS[0])
+    window = cell.runs.window(LEVELS[0])
+    if window is None:
+        ax.plot([best.lr], [place], marker="|", ms=7, color=style.colour, ls="", label="best rate")
+        reached = f"best {score_text(best.mean)} at {rate_text(best.lr)}"
+        # On the side of the axis that has more room.
+        low, high = (math.log10(edge) for edge in ax.get_xlim())
+        is_left = math.log10(best.lr) < (low + high) / 2
+        note = ax.annotate(
+            " ",
+            (best.lr, place),
+            xytext=(6 if is_left else -6, 0),
+            textcoords="offset points",
+            ha="left" if is_left else "right",
+            va="center",
+            size=6.5,
+            color=FAINT,
+        )
+        write(note, reached)
+        return
+    spread = seed_spread(cell.runs, LEVELS[0])
+    for edge, is_open in (
+        (spread and spread.low_edge, window.open_low),
+        (spread and spread.high_edge, window.open_high),
+    ):
+        if edge and not is_open:
+            ax.plot(edge, [place] * 2, color=INK, lw=0.8, zorder=4, label="edge over seeds")
+    mark: dict[str, Any] = {
+        "marker": "o",
+        "ms": 3.4,
+        "mfc": "white",
+        "mec": INK,
+        "mew": 0.7,
+        "zorder": 5,
+    }
+    ax.plot([best.lr], [place], ls="", label="best rate", **mark)
+
+
+def _draw_bar(ax: Axes, window: Window, place: int, colour: str, is_widest: bool) -> None:
+    box = Rectangle((window.low, place - BAR / 2), window.high - window.low, BAR, fc=colour, lw=0)
+    box.set_label(f"W({window.tau:g})")
+    ax.add_patch(box)
+    ends = ((window.low, window.open_low, "<"), (window.high, window.open_high, ">"))
+    for rate, is_open, arrow in ends:
+        if is_open and is_widest:
+            ax.plot([rate], [place], marker=arrow, ms=5, color=colour, ls="", clip_on=False)
+
+
+def _name(cell: ShownCell, shown: Shown) -> str:
+    source = f" · {plain(shown.sources[cell.source].name, 18)}" if shown.is_comparison else ""
+    return plain(cell.label) + source
+
+
+def _width(cell: ShownCell) -> tuple[float, float]:
+    window, best = cell.runs.window(LEVELS[0]), cell.runs.best
+    return window.decades if window else -1.0, best.mean if best else 0.0
+
+
+def _width_text(cell: ShownCell) -> str:
+    """2.6 [2.4, 2.8], with ≥ where the grid ended first."""
+    window = cell.runs.window(LEVELS[0])
+    if window is None:
+        return "none"
+    text = f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
+    [found] = windows_by_threshold(cell.runs, LEVELS[:1])
+    if found.interval:
+        text += f" [{found.interval[0]:.1f}, {found.interval[1]:.1f}]"
+    return text

@@ -1,0 +1,76 @@
+"""Where a cell stands in a picture: task, width, depth, and a label with the rest."""
+
+from rows_made import make_row
+
+from recollect.analysis import group_cells
+from recollect.plotting.coordinates import Coordinates, find_coordinates, in_order
+
+
+def places_of(rows):
+    return find_coordinates(group_cells(rows))
+
+
+def with_task(row, **task):
+    row.spec["task"] |= task
+    return row
+
+
+def test_a_cell_stands_by_task_width_and_depth_and_is_labelled_by_the_rest():
+    rows = [
+        make_row(model={"width": 128}),
+        make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 4}}),
+    ]
+    task = "mqar, length 64, pairs 4"
+    assert places_of(rows) == [
+        Coordinates(task, "128", "2", "attention", ""),
+        Coordinates(task, "64", "1", "mamba", ""),
+    ]
+    rows.append(make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 0}}))
+    assert [place.label for place in places_of(rows)] == [
+        "attention",
+        "mamba, conv 4",
+        "mamba, conv 0",
+    ]
+
+
+def test_what_follows_from_the_task_goes_unsaid():
+    rows = [make_row(), with_task(make_row(lr=2e-3), length=128, pairs=8)]
+    rows[1].spec["train"] |= {"batch": 256}
+    assert [place.label for place in places_of(rows)] == ["attention", "attention"]
+    assert [place.task for place in places_of(rows)] == [
+        "mqar, length 64, pairs 4",
+        "mqar, length 128, pairs 8",
+    ]
+
+
+def test_tasks_that_differ_elsewhere_are_told_apart():
+    rows = [
+        with_task(make_row(lr=lr), filler=filler)
+        for lr, filler in ((1e-3, "zero"), (2e-3, "random"))
+    ]
+    assert [place.task for place in places_of(rows)] == [
+        f"mqar, length 64, pairs 4, filler {f}" for f in ("zero", "random")
+    ]
+
+
+def test_values_that_look_alike_rounded_are_written_out():
+    rows = [make_row() for _ in range(2)]
+    for row, decay in zip(rows, (0.1, 0.100000000001), strict=True):
+        row.spec["train"]["weight_decay"] = decay
+    assert [place.label for place in places_of(rows)] == [
+        "attention, weight decay 0.1",
+        "attention, weight decay 0.100000000001",
+    ]
+
+
+def test_numbers_are_in_the_order_of_numbers():
+    assert in_order(["128", "64", "1024", "64"]) == ["64", "128", "1024"]
+    assert in_order(["b", "64", "a"]) == ["b", "64", "a"]
+    assert in_order(["²", "1"]) == ["²", "1"]
+
+
+def test_what_is_to_go_unsaid_tells_no_cells_apart():
+    rows = [make_row(model={"dropout": dropout}) for dropout in (0.0, 0.1)]
+    assert len({place.label for place in places_of(rows)}) == 2
+    first, second = find_coordinates(group_cells(rows), unsaid={"model.dropout"})
+    assert first == second

@@ -1,0 +1,328 @@
+"""Pictures of any rows: what is drawn, in which panel, how it is named, and what is refused."""
+
+import math
+
+import pytest
+from rows_made import HOSTILE, make_curve, make_row, make_sweep
+
+from recollect.analysis import ZOOLOGY_RATES, group_cells
+from recollect.analysis.seeds import TAUS
+from recollect.errors import SpecError
+from recollect.plotting.colours import mixer_style
+from recollect.plotting.settings import to_bytes
+from recollect.plotting.sheet import Frame
+from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+
+WIDE = {1e-4: [0.3, 0.4], 1e-3: [1.0, 0.98], 1e-2: [0.95, 0.93], 1e-1: [0.1, 0.3]}
+NARROW = {1e-4: [0.2, 0.2], 1e-3: [0.99, 0.98], 1e-2: [0.2, 0.2], 1e-1: [0.0, 0.0]}
+OPEN = {1e-4: [0.2, 0.2], 1e-3: [0.97, 0.95], 1e-2: [1.0, 1.0], 1e-1: [1.0, 1.0]}
+
+
+def source(rows, name="mine", curves=None):
+    return Source(name, rows, curves or {row.run_id: make_curve([0.1, 0.5, 0.9]) for row in rows})
+
+
+def two_mixers():
+    """A mixer of the table and one of a plug-in."""
+    return make_sweep(WIDE) + make_sweep(NARROW, "leaky")
+
+
+def draw(kind, *sources, **request):
+    return PictureRequest(kind, **request).draw(*sources)
+
+
+def lines(ax, label):
+    return [line for line in ax.get_lines() if line.get_label() == label]
+
+
+def points(line):
+    return list(zip(line.get_xdata(), line.get_ydata(), strict=True))
+
+
+def words(figure):
+    found = [text.get_text() for text in figure.texts]
+    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    for ax in figure.axes:
+        found += [ax.get_title(loc="left"), *(text.get_text() for text in ax.texts)]
+        found += [tick.get_text() for tick in ax.get_yticklabels()]
+    return " ".join(found)
+
+
+# ---- what every kind has in common ----
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_mixer_is_drawn_in_a_colour_of_its_own(kind):
+    rows = two_mixers() + make_sweep(WIDE, width=128)
+    figure = draw(kind, source(rows))
+    assert "leaky" in words(figure)
+    colours = {line.get_color() for ax in figure.axes for line in ax.get_lines()}
+    colours |= {
+        f"#{''.join(f'{round(255 * part):02X}' for part in patch.get_facecolor()[:3])}"
+        for ax in figure.axes
+        for patch in ax.patches
+    }
+    assert {mixer_style("attention").colour, mixer_style("leaky").colour} <= colours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_a_picture_is_the_same_file_every_time(kind, form):
+    rows = two_mixers() + make_sweep(WIDE, width=128)
+    first, second = (to_bytes(draw(kind, source(rows)), form, 50) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pdf_embeds_its_fonts_whole(kind):
+    rows = two_mixers() + make_sweep(WIDE, width=128)
+    data = to_bytes(draw(kind, source(rows)), "pdf")
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_caption_names_what_is_shown(kind):
+    rows = make_sweep(WIDE) + make_sweep(NARROW, "leaky") + make_sweep(NARROW, width=128)
+    rows += [make_row("later", score=None, status="todo")]
+    text = words(draw(kind, source(rows)))
+    assert "2 layers" in text
+    assert "24 of 25 planned runs have a result, 0 of them diverged" in text
+    assert "No result yet: later" in text
+    assert "weight decay 0.1" in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_title_and_caption_may_be_left_out(kind):
+    rows = two_mixers() + make_sweep(WIDE, width=128)
+    whole, bare = (
+        draw(kind, source(rows), frame=frame)
+        for frame in (Frame(), Frame(title=False, caption=False))
+    )
+    assert "planned runs" in words(whole)
+    assert bare.texts == []
+    assert bare.get_size_inches()[1] < whole.get_size_inches()[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_picture_has_the_size_that_was_asked_for(kind):
+    rows = two_mixers() + make_sweep(WIDE, width=128)
+    figure = draw(kind, source(rows), frame=Frame(7.0, 6.0))
+    assert tuple(figure.get_size_inches()) == (7.0, 6.0)
+    assert draw(kind, source(rows), frame=Frame(3.4)).get_size_inches()[0] == 3.4
+    with pytest.raises(SpecError, match=r"--size: 1.* inches of height leave 0 .*\ngive at least"):
+        draw(kind, source(rows), frame=Frame(7.0, 1.0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_means_nothing_to_the_picture(kind, name):
+    rows = make_sweep(WIDE, name) + make_sweep(WIDE, name, width=128)
+    assert to_bytes(draw(kind, source(rows, name)), "svg").startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_without_a_result_are_refused_with_a_way_out(kind):
+    waiting = [make_row(score=None, status="todo")]
+    with pytest.raises(SpecError, match=r"mine: none of 1 runs has a result yet.*resume DIR"):
+        draw(kind, source(waiting))
+
+
+def test_a_panel_for_each_task_and_size_in_the_order_of_numbers():
+    rows = make_sweep(WIDE, width=128) + make_sweep(WIDE, width=16) + make_sweep(WIDE, depth=1)
+    figure = draw("rates", source(rows))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == [
+        "width 16, 2 layers",
+        "width 64, 1 layer",
+        "width 128, 2 layers",
+    ]
+    assert "mqar, length 64, pairs 4" in figure.texts[0].get_text()
+    many = [row for width in range(25) for row in make_sweep({1e-3: [1.0]}, width=width + 1)]
+    with pytest.raises(SpecError, match=r"25 panels.*\n.*--where model.width=64"):
+        draw("rates", source(many))
+
+
+def test_only_the_rows_that_were_asked_for():
+    rows = make_sweep(WIDE) + make_sweep(WIDE, width=128)
+    figure = draw("rates", source(rows), where=("model.width=128",))
+    assert len(figure.axes) == 1
+    assert "width 128" in figure.texts[0].get_text()
+    with pytest.raises(SpecError, match=r"--where 'model.wdth=3': did you mean model.width\?"):
+        draw("rates", source(rows), where=("model.wdth=3",))
+    with pytest.raises(SpecError, match=r"must be written KEY=VALUE; for example model.width=64"):
+        draw("rates", source(rows), where=("model.width",))
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (PictureRequest("rate"), "'rate': no picture; did you mean rates?"),
+        (PictureRequest("rates", Look(band="sd")), "--band 'sd': did you mean std?"),
+        (PictureRequest("rates", Look(tau=0.0)), "--tau 0: must be above 0 and at most 1"),
+        (
+            PictureRequest("scaling", Look(against="widht")),
+            "--against widht: did you mean width?",
+        ),
+        (PictureRequest("scaling", Look(against="depth")), "the runs have 1 value of depth"),
+    ],
+)
+def test_a_bad_request_says_what_would_be_right(request_, message):
+    with pytest.raises(SpecError) as caught:
+        request_.draw(source(two_mixers()))
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_sizes_are_inches():
+    assert read_size(None) == (None, None)
+    assert read_size("3.4") == (3.4, None)
+    assert read_size("7x4") == (7.0, 4.0)
+    for text in ("wide", "7x", "0x3", "1x2x3", "nan", "7x1e9"):
+        with pytest.raises(SpecError, match="give WIDTH or WIDTHxHEIGHT in inches from 1 to 60"):
+            read_size(text)
+
+
+def test_the_file_must_be_a_picture(tmp_path):
+    request = PictureRequest("rates")
+    target = tmp_path / "a.pdf"
+    assert request.write(source(two_mixers()), output=target) == target
+    assert target.read_bytes().startswith(b"%PDF")
+    with pytest.raises(
+        SpecError, match=r"-o 'a.md': the file's name must end in .png, .svg or .pdf"
+    ):
+        request.write(source(two_mixers()), output=tmp_path / "a.md")
+
+
+# ---- rates ----
+
+
+def test_rates_show_means_bands_crosses_and_windows():
+    rows = [*two_mixers(), make_row("leaky", 1.0, 1, status="diverged", diverged_step=3)]
+    (ax,) = draw("rates", source(rows)).axes
+    attention, leaky = group_cells(rows)
+    [mean] = lines(ax, "Attention")
+    assert points(mean) == [(rate.lr, rate.mean) for rate in attention.rates]
+    crosses = [point for line in lines(ax, "diverged") for point in points(line)]
+    assert crosses == [(1.0, rows[-1].score)]
+    bars = [tuple(line.get_xdata()) for line in lines(ax, "window")]
+    assert bars == [
+        (window.low, window.high) for cell in (attention, leaky) if (window := cell.window(0.9))
+    ]
+    drawn = {line.get_xdata()[0] for line in lines(ax, "sparse rate")}
+    assert drawn == set(ZOOLOGY_RATES)
+
+
+def test_an_open_window_ends_in_an_arrow():
+    (ax,) = draw("rates", source(make_sweep(OPEN))).axes
+    assert [line.get_marker() for line in lines(ax, "window's end")] == ["|", ">"]
+
+
+# ---- windows ----
+
+
+def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
+    rows = make_sweep(NARROW, "leaky") + make_sweep(WIDE) + make_sweep({1e-3: [0.5, 0.4]}, "lost")
+    (ax,) = draw("windows", source(rows)).axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["Attention", "leaky", "lost"]
+    cell = group_cells(make_sweep(WIDE))[0]
+    expected = [window for tau in TAUS if (window := cell.window(tau))]
+    bars = [patch for patch in ax.patches if patch.get_y() < 0.5]
+    assert [patch.get_label() for patch in bars] == [f"W({window.tau:g})" for window in expected]
+    for patch, window in zip(bars, expected, strict=True):
+        assert patch.get_x() == window.low
+        assert math.isclose(patch.get_x() + patch.get_width(), window.high)
+    notes = [text.get_text() for text in ax.texts]
+    assert "best 0.450 at 1e-3" in notes
+    assert "none" in notes
+
+
+def test_three_seeds_give_intervals_and_an_open_window_a_bound():
+    rows = make_sweep({lr: [*scores, scores[0]] for lr, scores in OPEN.items()})
+    (ax,) = draw("windows", source(rows)).axes
+    [note] = [text.get_text() for text in ax.texts]
+    assert note.startswith("≥ 2.1 [")
+    assert len(lines(ax, "edge over seeds")) == 1, "the other edge is the grid's"
+
+
+# ---- curves ----
+
+
+def test_curves_show_both_losses_and_the_score_of_the_median_seed_in_full():
+    rows = make_sweep({1e-4: [0.1, 0.1, 0.1], 1e-3: [0.9, 0.5, 0.7]})
+    curves = {row.run_id: make_curve([0.1, row.score]) for row in rows}
+    train, test, score = draw("curves", source(rows, curves=curves)).axes
+    assert [ax.get_title(loc="left") for ax in (train, test, score)] == [
+        "train loss",
+        "test loss",
+        "accuracy",
+    ]
+    [full] = lines(score, "Attention")
+    assert list(full.get_ydata()) == [0.1, 0.7]
+    assert sorted(line.get_ydata()[-1] for line in lines(score, "other seed")) == [0.5, 0.9]
+
+
+def test_curves_without_an_evaluation_are_refused():
+    with pytest.raises(SpecError, match="no run has an evaluation"):
+        PictureRequest("curves").draw(Source("mine", two_mixers(), {}))
+
+
+# ---- scaling ----
+
+
+def test_scaling_shows_best_score_and_window_against_the_first_size_that_differs():
+    rows = make_sweep(NARROW, width=64) + make_sweep(OPEN, width=128)
+    upper, lower = draw("scaling", source(rows)).axes
+    [best] = lines(upper, "Attention")
+    assert points(best) == [(64, 0.985), (128, 1.0)]
+    [decades] = lines(lower, "Attention")
+    cells = group_cells(rows)
+    assert points(decades) == [(64, cells[0].window().decades), (128, cells[1].window().decades)]
+    assert lower.get_xlabel() == "width"
+    assert any("at least" in str(group.get_label()) for group in lower.containers)
+
+
+def test_scaling_against_what_was_counted():
+    rows = [
+        make_row(lr=lr, model={"width": width}, parameters=100 * width)
+        for width in (16, 32)
+        for lr in (1e-3, 1e-2)
+    ]
+    upper, lower = draw("scaling", source(rows), look=Look(against="parameters")).axes
+    assert [x for x, _ in points(lines(upper, "Attention")[0])] == [1600, 3200]
+    assert lower.get_xlabel() == "parameters"
+
+
+# ---- two folders ----
+
+
+def test_two_folders_share_panels_and_labels_and_say_in_what_they_differ():
+    mine = make_sweep(WIDE) + make_sweep(NARROW, "leaky")
+    theirs = make_sweep(NARROW, dropout=0.1)
+    figure = draw("rates", source(mine), source(theirs, "theirs"))
+    (ax,) = figure.axes
+    first, second = lines(ax, "Attention")
+    assert first.get_color() == second.get_color() == mixer_style("attention").colour
+    assert not first.is_dashed()
+    assert second.is_dashed()
+    text = words(figure)
+    assert "mine: dropout none; theirs: dropout 0.1" in text
+    legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
+    assert legend[:4] == ["Attention", "leaky", "mine", "theirs"]
+
+
+def test_what_differs_inside_a_folder_stays_in_the_label():
+    mine = make_sweep(WIDE, "leaky", dropout=0.1)
+    theirs = [row for d in (0.1, 0.2) for row in make_sweep(NARROW, "leaky", dropout=d)]
+    (ax,) = draw("rates", source(mine), source(theirs, "theirs")).axes
+    assert len(lines(ax, "leaky, dropout 0.1")) == 2
+    assert len(lines(ax, "leaky, dropout 0.2")) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_compares(kind):
+    mine, theirs = (
+        make_sweep(WIDE, width=64, dropout=d) + make_sweep(WIDE, width=128, dropout=d)
+        for d in (0.0, 0.1)
+    )
+    text = words(draw(kind, source(mine), source(theirs, "theirs")))
+    assert "theirs" in text
