@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "recollect"
 # own `__init__.py` is the module of the folder's name.
 LAYERS: dict[str, tuple[str, ...]] = {
     "foundations": (
-        "recollect", "errors", "rows", "spec", "spec.base", "spec.cell",
-        "store.failpoint", "store.ownership", "store.durable",
+        "recollect", "errors", "rows", "spec", "spec.base", "spec.cell", "spec.recipes",
+        "spec.recipes.*", "store.failpoint", "store.ownership", "store.durable",
     ),
     "options": (
         "tasks", "tasks.options", "tasks.options.*", "mixers", "mixers.*.options",

@@ -36,12 +36,13 @@ class Choice:
     runs: tuple[RunSpec, ...]
     state: PopulationState | None  # where they stand, if not at their start
     limit: int | None  # the most runs that they may train beside, themselves included
+    saved_as: tuple[str, ...] = ()  # the members of the checkpoint that they go on from
 
     def select(self, run_ids: Collection[str]) -> "Choice":
         """Some of these runs."""
         runs = tuple(run for run in self.runs if run.run_id in run_ids)
         state = self.state.select([run.run_id for run in runs]) if self.state else None
-        return Choice(runs, state, self.limit)
+        return Choice(runs, state, self.limit, self.saved_as)
 
 
 class Pack:
@@ -61,9 +62,12 @@ class Pack:
         self.number, self.runs, self.limit = number, choice.runs, choice.limit
         self.shape_id = choice.runs[0].shape_id
         self.claims = dict(claims)  # of those that have not ended
+        self.ended: set[str] = set()  # those whose end is stored
         self.evaluated = False  # by then it has all the memory it wants
         self._store, self._keeper, self._shapes = store, keeper, shapes
         self._checkpoints, self._listen = checkpoints, listen
+        # The members of each of its checkpoints.
+        self._saved_as = {choice.saved_as} if choice.saved_as else set()
         self._wall_s = dict.fromkeys(claims, 0.0)
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
@@ -74,10 +78,15 @@ class Pack:
         self._heartbeat.start()
 
     def close(self) -> None:
-        """Leases are no longer renewed, and the memory is free."""
+        """Leases are no longer renewed, the memory is free, and checkpoints that nothing will go on
+        from are gone.
+        """
         self._heartbeat.stop()
         self._steps.close()
         self._population = None
+        for members in self._saved_as:
+            if self.ended.issuperset(members):
+                checkpoint.forget(self._checkpoints, members)
 
     def advance(self, sharing: int) -> bool:
         """To the next place between two steps; False if there is none, because every member has
@@ -121,6 +130,7 @@ class Pack:
             self._checkpoints,
             checkpoint.Checkpoint(state.run_ids, state.step, state.tensors, content),
         )
+        self._saved_as.add(state.run_ids)
         self._store.progress(self.claims, state.step)
         self._saved_at = time.monotonic()
         self._wait_s = max(SAVE_EVERY_S, (self._saved_at - start) / SAVE_SHARE)
@@ -137,6 +147,7 @@ class Pack:
             results = [self._result(population, end, event) for end in event.ends]
             refused |= self._store.finish(results)
             self._keeper.remove_beaten(ended - refused)
+            self.ended |= ended - refused
         self._listen(RunsEvaluated(event.evaluations))
         for end in event.ends:
             if end.run.run_id not in refused:

@@ -1,16 +1,24 @@
-"""Which runs train together next: same-shaped ones, those with a checkpoint first."""
+"""Which runs train together next: same-shaped ones, those with a checkpoint first.
 
-from collections.abc import Callable, Iterable, Sequence
+A sweep may have tens of thousands of runs in as many packs, so choosing a pack must not cost more
+than the pack. What is todo is read once and kept, by data and by shape; the store is then asked
+about the chosen runs alone, since other processes may have taken them. All is read again when
+something came back to be done, and when nothing known is left.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from recollect.running.events import Event, Remark
 from recollect.running.pack import Choice, Pack
 from recollect.running.planning.memory import count_joining
-from recollect.running.shapes import Shapes
+from recollect.running.shapes import Shapes, data_key
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
-from recollect.store.records import Todo
+from recollect.store.checkpoint import SavedCheckpoint
 from recollect.training.state import PopulationState
 
 
@@ -25,6 +33,97 @@ class Selection:
 EVERYTHING = Selection()
 
 
+class Waiting(NamedTuple):
+    """A run that is todo, as the store last said."""
+
+    run: RunSpec
+    attempt: int  # how often it was begun
+    pack_limit: int | None
+
+
+Group = dict[str, Waiting]  # runs of one shape by their ids
+
+
+class WaitingRuns:
+    """By data, then by shape, each in the order of planning."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, Group]] = {}
+        self._places: dict[str, tuple[str, str]] = {}  # of each run: its data, its shape
+        self._begun: Group = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def get(self, run_id: str) -> Waiting | None:
+        if run_id not in self._places:
+            return None
+        data, shape = self._places[run_id]
+        return self._groups[data][shape][run_id]
+
+    def put(self, waiting: Waiting) -> None:
+        """A run, or what is new about it."""
+        run_id = waiting.run.run_id
+        data, shape = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
+        self._places[run_id] = data, shape
+        self._groups.setdefault(data, {}).setdefault(shape, {})[run_id] = waiting
+        if waiting.attempt:
+            self._begun[run_id] = waiting
+
+    def drop(self, run_id: str) -> None:
+        data, shape = self._places.pop(run_id)
+        self._begun.pop(run_id, None)
+        del self._groups[data][shape][run_id]
+        if not self._groups[data][shape]:
+            del self._groups[data][shape]
+        if not self._groups[data]:
+            del self._groups[data]
+
+    def select(self, run_ids: Iterable[str]) -> "WaitingRuns":
+        """Those of these runs that wait."""
+        selected = WaitingRuns()
+        for waiting in filter(None, map(self.get, run_ids)):
+            selected.put(waiting)
+        return selected
+
+    def run_ids(self) -> list[str]:
+        return list(self._places)
+
+    def begun(self, group: Group | None = None) -> Group:
+        """Of all or of one shape, those that were begun before: they alone can have a checkpoint
+        or a limit.
+        """
+        if group is None:
+            return self._begun
+        return {run_id: waiting for run_id, waiting in self._begun.items() if run_id in group}
+
+    def of_shape(self, run: RunSpec) -> Group:
+        """Those that can train beside this run."""
+        return self._groups.get(data_key(run), {}).get(run.shape_id, {})
+
+    def first(self, data: str | None) -> Group:
+        """Those that should train next: what shares the data that are there comes first, since then
+        only a model has to be built.
+        """
+        shapes = self._groups.get(data or "") or next(iter(self._groups.values()))
+        return next(iter(shapes.values()))
+
+    def shapes(self, data: str | None) -> Iterator[RunSpec]:
+        """One run of each shape, in the order in which shapes will have their turn."""
+        there = self._groups.get(data or "", {})
+        others = (shapes for shapes in self._groups.values() if shapes is not there)
+        for shapes in chain([there], others):
+            yield from (next(iter(group.values())).run for group in shapes.values())
+
+
+class _Candidate(NamedTuple):
+    """A choice before the store is asked and a checkpoint loaded."""
+
+    runs: tuple[RunSpec, ...]
+    limit: int | None
+    saved: SavedCheckpoint | None = None
+
+
 class PackQueue:
     """The runs of a store that wait."""
 
@@ -36,52 +135,75 @@ class PackQueue:
         listen: Callable[[Event], None],
     ):
         self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
-        self._specs: dict[str, RunSpec] = {}
+        self._known = WaitingRuns()
+        self._is_stale = True
+        self._sought = False  # whether checkpoints were looked for at all
+        self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
 
     def next(self, selection: Selection, packs: Sequence[Pack], places: int) -> Choice | None:
         """What should begin now beside `packs`; `places`: the most runs that have trained at once
-        since there were none.
+        since there were none. It then counts as claimed: say `read_again` if it was not.
         """
-        waiting = self._waiting(selection)
-        if packs:
-            return self._next_beside(waiting, selection, packs, places)
-        if not waiting:
-            return None
-        resumed = self._from_checkpoint(waiting)
-        if resumed is not None:
-            runs, state = resumed
-            return Choice(runs, state, _limit((waiting[run.run_id] for run in runs), packs))
-        specs = self._in_order(waiting)
-        same = [run for run in specs if run.shape_id == specs[0].shape_id]
-        limit = _limit((waiting[run.run_id] for run in same), packs)
-        room = self._room(same, limit, selection, packs, places)
-        return Choice(tuple(same[:room]), None, limit)
+        while True:
+            waiting = self.waiting(selection)
+            if packs:
+                found = self._beside(waiting, selection, packs, places)
+            else:
+                found = self._first(waiting, selection) if waiting else None
+            if found is None:
+                return None
+            if self._confirm(found.runs):
+                for run in found.runs:
+                    self._known.drop(run.run_id)
+                state = _load_state(found.saved, found.runs) if found.saved else None
+                return Choice(
+                    found.runs, state, found.limit, found.saved.run_ids if found.saved else ()
+                )
 
-    def waiting(self, selection: Selection) -> list[RunSpec]:
-        """All that is todo, in the order in which shapes will have their turn."""
-        return self._in_order(self._waiting(selection))
+    def waiting(self, selection: Selection) -> WaitingRuns:
+        """What is todo, except that other processes may have begun some of it."""
+        if self._is_stale or not self._known:
+            self._read()
+        return self._known if selection.run_ids is None else self._known.select(selection.run_ids)
 
-    def _next_beside(
-        self, waiting: dict[str, Todo], selection: Selection, packs: Sequence[Pack], places: int
-    ) -> Choice | None:
+    def next_shapes(self, selection: Selection) -> Iterator[RunSpec]:
+        """One run of each shape that waits, in the order in which shapes will have their turn."""
+        return self.waiting(selection).shapes(self.shapes.data_there)
+
+    def read_again(self) -> None:
+        """Something came back to be done."""
+        self._is_stale = True
+
+    def _first(self, waiting: WaitingRuns, selection: Selection) -> _Candidate:
+        """Where nothing trains."""
+        saved = self._saved(waiting.get, waiting.begun())
+        if saved is not None:
+            return saved
+        group = waiting.first(self.shapes.data_there)
+        limit = _limit(waiting.begun(group).values(), ())
+        return self._fresh(group, self._room(group, limit, selection, (), 0), limit)
+
+    def _beside(
+        self, waiting: WaitingRuns, selection: Selection, packs: Sequence[Pack], places: int
+    ) -> _Candidate | None:
         """There is room for the shape that trains alone."""
-        shape = packs[0].shape_id
-        same = [self._specs[run_id] for run_id in waiting if self._specs[run_id].shape_id == shape]
-        limit = _limit((waiting[run.run_id] for run in same), packs)
-        room = self._room(same, limit, selection, packs, places) if same else 0
+        group = waiting.of_shape(packs[0].runs[0])
+        begun = waiting.begun(group)
+        limit = _limit(begun.values(), packs)
+        room = self._room(group, limit, selection, packs, places) if group else 0
         if not room:
             return None
-        # Checkpoints are read to their last byte when they are looked for: only if there can be
-        # any.
-        begun = {run.run_id: waiting[run.run_id] for run in same if waiting[run.run_id].attempt}
-        resumed = self._from_checkpoint(begun) if begun else None
-        if resumed is None:
-            return Choice(tuple(same[:room]), None, limit)
-        return Choice(*resumed, limit) if len(resumed[0]) <= room else None
+        saved = self._saved(group.get, begun) if begun else None
+        if saved is None:
+            return self._fresh(group, room, limit)
+        return saved._replace(limit=limit) if len(saved.runs) <= room else None
+
+    def _fresh(self, group: Group, room: int, limit: int | None) -> _Candidate:
+        return _Candidate(tuple(waiting.run for waiting in islice(group.values(), room)), limit)
 
     def _room(
         self,
-        same: Sequence[RunSpec],
+        group: Group,
         limit: int | None,
         selection: Selection,
         packs: Sequence[Pack],
@@ -89,55 +211,69 @@ class PackQueue:
     ) -> int:
         """How many of these waiting runs of one shape should begin now."""
         taken = sum(len(pack.claims) for pack in packs)
+        same = [waiting.run for waiting in group.values()]
         size = self.shapes.pack_size(same, taken, selection.pack_size)
         return count_joining(len(same), taken, min(size, limit or len(same) + taken), places)
 
-    def _waiting(self, selection: Selection) -> dict[str, Todo]:
-        chosen = selection.run_ids
-        waiting = {
-            todo.run_id: todo
-            for todo in self.store.todo()
-            if chosen is None or todo.run_id in chosen
-        }
-        for run_id, todo in waiting.items():
-            if run_id not in self._specs:
-                self._specs[run_id] = RunSpec.from_json(todo.spec)
-        return waiting
+    def _read(self) -> None:
+        """All that is todo."""
+        gone = set(self._known.run_ids())
+        for todo in self.store.todo():
+            gone.discard(todo.run_id)
+            known = self._known.get(todo.run_id)
+            run = known.run if known else RunSpec.from_json(todo.spec)
+            self._known.put(Waiting(run, todo.attempt, todo.pack_limit))
+        for run_id in gone:
+            self._known.drop(run_id)
+        self._is_stale = False
 
-    def _in_order(self, waiting: Iterable[str]) -> list[RunSpec]:
-        """What shares the data that are there comes first:
-        the next shape then only has to build its model.
+    def _confirm(self, runs: Sequence[RunSpec]) -> bool:
+        """Whether these are todo as they are known; what is not is put right."""
+        todo = {entry.run_id: entry for entry in self.store.todo([run.run_id for run in runs])}
+        before = [self._known.get(run.run_id) for run in runs]
+        for run in runs:
+            entry = todo.get(run.run_id)
+            if entry is None:
+                self._known.drop(run.run_id)
+            else:
+                self._known.put(Waiting(run, entry.attempt, entry.pack_limit))
+        return before == [self._known.get(run.run_id) for run in runs]
+
+    def _saved(self, waiting: Callable[[str], Waiting | None], begun: Group) -> _Candidate | None:
+        """Runs with a checkpoint. Those are read to their last byte when they are looked for: once,
+        and after that only for attempts that came back since.
         """
-        specs = [self._specs[run_id] for run_id in waiting]
-        return sorted(specs, key=lambda run: not self.shapes.has_data(run))
-
-    def _from_checkpoint(
-        self, waiting: dict[str, Todo]
-    ) -> tuple[tuple[RunSpec, ...], PopulationState] | None:
+        if self._sought and all(
+            self._unsaved.get(run_id) == entry.attempt for run_id, entry in begun.items()
+        ):
+            return None
         found = checkpoint.find(self.checkpoints)
         for problem in found.problems:
             self.store.note("checkpoint", problem)
             self.listen(Remark(problem))
-        newest = {run_id: found.newest(run_id) for run_id in waiting}
-        for entry in found.saved:
+        for saved in found.saved:
             members = [
-                run_id for run_id in entry.run_ids if run_id in waiting and newest[run_id] == entry
+                entry
+                for entry in filter(None, map(waiting, saved.run_ids))
+                if found.newest(entry.run.run_id) == saved
             ]
             if members:
-                most = min(waiting[run_id].pack_limit or len(members) for run_id in members)
-                members = members[:most]
-                loaded = checkpoint.load(entry.path)
-                state = PopulationState(
-                    loaded.run_ids,
-                    loaded.step,
-                    loaded.state["steps_since_evaluation"],
-                    loaded.tensors,
-                )
-                return tuple(self._specs[run_id] for run_id in members), state.select(members)
+                limit = _limit(members, ())
+                return _Candidate(tuple(entry.run for entry in members[:limit]), limit, saved)
+        self._sought = True
+        self._unsaved |= {run_id: entry.attempt for run_id, entry in begun.items()}
         return None
 
 
-def _limit(todos: Iterable[Todo], packs: Iterable[Pack]) -> int | None:
+def _load_state(saved: SavedCheckpoint, runs: Iterable[RunSpec]) -> PopulationState:
+    loaded = checkpoint.load(saved.path)
+    state = PopulationState(
+        loaded.run_ids, loaded.step, loaded.state["steps_since_evaluation"], loaded.tensors
+    )
+    return state.select([run.run_id for run in runs])
+
+
+def _limit(waiting: Iterable[Waiting], packs: Iterable[Pack]) -> int | None:
     """The most runs that these, and those that train, may train beside."""
-    limits = [*(todo.pack_limit for todo in todos), *(pack.limit for pack in packs)]
+    limits = [*(entry.pack_limit for entry in waiting), *(pack.limit for pack in packs)]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -34,15 +34,16 @@ class Shapes:
         """The data of a run; those of the last pack are kept,
         because the next one often shares them.
         """
-        key = _data_key(run)
+        key = data_key(run)
         if self._task is None or self._task[0] != key:
             self._task = None  # before the new one is built: two sets of rows need not fit
             self._task = (key, build_task(run.task, run.data_seed, run.train.batch, self.device))
         return self._task[1]
 
-    def has_data(self, run: RunSpec) -> bool:
-        """Whether its data are built, or nothing is."""
-        return self._task is None or self._task[0] == _data_key(run)
+    @property
+    def data_there(self) -> str | None:
+        """The `data_key` of what is built, if anything is."""
+        return self._task[0] if self._task else None
 
     def compile(self, run: RunSpec) -> None:
         """Once for each shape, before it is measured or begun."""
@@ -96,6 +97,6 @@ class Shapes:
         return min(size, max(2, -(-(taken + len(runs)) // self.processes)))
 
 
-def _data_key(run: RunSpec) -> str:
+def data_key(run: RunSpec) -> str:
     """Equal for runs that see the same rows."""
     return f"{run.task!r} {run.data_seed} {run.train.batch}"

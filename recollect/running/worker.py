@@ -84,6 +84,7 @@ class Worker:
         with contextlib.closing(self._compile_ahead):
             sweep_orphans(self.checkpoints)
             self._keeper.tidy(self.store)
+            self.queue.read_again()
             try:
                 self._train(selection)
             except RecollectError:
@@ -130,14 +131,17 @@ class Worker:
         if not self._packs:
             self._places = 0
         while not self._packs or (self._side_by_side and len(self._packs) < MOST_PACKS):
-            self.store.reclaim()
+            if self.store.reclaim():
+                self.queue.read_again()
             choice = self.queue.next(selection, self._packs, self._places)
             if choice is None:
                 return
             self.shapes.compile(choice.runs[0])
             run_ids = [run.run_id for run in choice.runs]
             claims = self.store.claim(run_ids, this_process(), LEASE_S)
-            if claims:  # another worker may have got some, or all
+            if len(claims) < len(run_ids):  # another worker has got some, or all
+                self.queue.read_again()
+            if claims:
                 pack = Pack(
                     self._begun,
                     choice.select(claims),
@@ -155,7 +159,7 @@ class Worker:
     def _compile_next(self, now: RunSpec, selection: Selection) -> None:
         """While the shape of `now` trains, compile what the next ones need."""
         if compiles(self.device):
-            self._compile_ahead.prepare(now, self.queue.waiting(selection))
+            self._compile_ahead.prepare(now, self.queue.next_shapes(selection))
 
     def _advance(self, pack: Pack) -> None:
         """One step further, whatever happens to it."""
@@ -203,6 +207,7 @@ class Worker:
         half = max(1, left // 2)
         self.shapes.limit(pack.shape_id, max(half, others))
         self.store.release(pack.claims, pack_limit=None if others else half)
+        self.queue.read_again()
         self.listen(GivenUp(pack.number))
         beside = f" beside {others} others" if others else ""
         then = "they wait for those" if others else f"going on with {half}"
@@ -216,11 +221,12 @@ class Worker:
 
     def _finish_failed(self, pack: Pack, failure: str) -> None:
         left = [run for run in pack.runs if run.run_id in pack.claims]
-        self.store.finish(
+        refused = self.store.finish(
             Result(
                 run.run_id, pack.claims[run.run_id], "failed", steps=0, wall_s=0.0, failure=failure
             )
             for run in left
         )
+        pack.ended |= {run.run_id for run in left} - refused
         for run in left:
             self.listen(RunEnded(run, "failed", None, 0, failure))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_va
 
 from recollect.spec.base import PerMember, Spec, by_name, has_mark, shorten, unwritten
 from recollect.spec.model import ModelSpec
+from recollect.spec.recipes.batches import steps_per_epoch
 from recollect.spec.train import TrainSpec
 from recollect.tasks.options import TASKS, TaskSpec
 
@@ -93,7 +94,7 @@ class RunSpec(Spec):
 
     @property
     def steps_per_epoch(self) -> int:
-        return max(1, self.task.train_rows // self.train.batch)
+        return steps_per_epoch(self.task.train_rows, self.train.batch)
 
 
 def _digest(text: str) -> str:
@@ -126,7 +127,7 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     batch = train["batch"]
     # A bad batch is reported by its own field.
     rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1
-    train["steps"] = max(1, round(epochs * max(1, task.train_rows // rows_per_step)))
+    train["steps"] = max(1, round(epochs * steps_per_epoch(task.train_rows, rows_per_step)))
 
 
 def _shared(value: Any) -> Any:

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import itertools
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,17 +81,31 @@ class FoundCheckpoints:
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint durably, then drop those of the same members but the KEEP newest."""
     make_folder(folder)
-    pack = hashlib.sha256("\n".join(checkpoint.run_ids).encode()).hexdigest()[:12]
-    path = folder / f"{pack}-{checkpoint.step}{SUFFIX}"
+    path = folder / f"{_pack(checkpoint.run_ids)}-{checkpoint.step}{SUFFIX}"
     header = {name: value for name, value in vars(checkpoint).items() if name != "tensors"}
     FORMAT.write(path, header, checkpoint.tensors)
+    _prune(folder, checkpoint.run_ids, KEEP)
+    return path
+
+
+def forget(folder: Path, run_ids: Sequence[str]) -> None:
+    """Remove the checkpoints of exactly these members, which have ended."""
+    _prune(folder, run_ids, 0)
+
+
+def _prune(folder: Path, run_ids: Sequence[str], keep: int) -> None:
     by_step = sorted(
-        folder.glob(f"{pack}-*{SUFFIX}"), key=lambda old: int(old.stem.rpartition("-")[2])
+        folder.glob(f"{_pack(run_ids)}-*{SUFFIX}"),
+        key=lambda path: int(path.stem.rpartition("-")[2]),
     )
-    for old in by_step[:-KEEP]:
+    for old in by_step[: len(by_step) - keep]:
         old.unlink(missing_ok=True)
         failpoint("checkpoint.pruned")
-    return path
+
+
+def _pack(run_ids: Sequence[str]) -> str:
+    """How the files of these members begin."""
+    return hashlib.sha256("\n".join(run_ids).encode()).hexdigest()[:12]
 
 
 def load(path: Path) -> Checkpoint:

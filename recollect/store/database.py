@@ -40,8 +40,8 @@ class Database:
     `store.Store` defines what is in them.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection):
-        self.path = path
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int = VERSION):
+        self.path, self.version = path, version  # of the schema in the file
         self.clock: Callable[[], float] = time.monotonic
         self.wall: Callable[[], float] = time.time
         self._connection = connection
@@ -58,10 +58,7 @@ class Database:
         with sqlite_refusals(path):
             store = cls(path, connect_writer(path, create=True))
         failpoint("store.opened")
-        with store._transaction() as connection:
-            if not recognise(connection, path):
-                for statement in statements():
-                    connection.execute(statement)
+        store._upgrade()
         # The tables go into the main file at once: a log lost later costs its commits, not the
         # whole database.
         store._read("PRAGMA wal_checkpoint")
@@ -84,14 +81,26 @@ class Database:
         with sqlite_refusals(path):
             connection = connect_reader(path) if read_only else connect_writer(path, create=False)
             try:
-                if not recognise(connection, path):
+                version = recognise(connection, path)
+                if not version:
                     raise absent
             except BaseException:
                 connection.close()
                 raise
-        store = cls(path, connection)
+        store = cls(path, connection, version)
         store._log_missing = log_missing
+        if not read_only:
+            store._upgrade()
         return store
+
+    def _upgrade(self) -> None:
+        """Bring an empty file, or one of an older version, to this version, in one step."""
+        if recognise(self._connection, self.path) < VERSION:
+            with self._transaction() as connection:
+                # Again: another process may have done it in between.
+                for statement in statements(since=recognise(connection, self.path)):
+                    connection.execute(statement)
+        self.version = VERSION
 
     def close(self) -> None:
         with self._lock, sqlite_refusals(self.path):
@@ -165,9 +174,9 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def recognise(connection: sqlite3.Connection, path: Path) -> bool:
-    """True if the file is a results database of ours, False if it is empty;
-    anything else is refused.
+def recognise(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a results database of ours, 0 if the file is empty; anything else is
+    refused.
     """
 
     def read_identity() -> tuple[int, int, int]:
@@ -179,7 +188,7 @@ def recognise(connection: sqlite3.Connection, path: Path) -> bool:
 
     application, version, tables = retry_while_locked(read_identity)
     if application == 0 and version == 0 and tables == 0:
-        return False
+        return 0
     if application != APPLICATION_ID:
         raise StoreError(
             f"{path}: is a database of another program; give another --out folder (this file was "
@@ -190,7 +199,7 @@ def recognise(connection: sqlite3.Connection, path: Path) -> bool:
             f"{path}: written by a newer recollect (schema {version}, this one knows {VERSION}); "
             "upgrade recollect"
         )
-    return True
+    return version
 
 
 def retry_while_locked(act: Callable[[], T]) -> T:

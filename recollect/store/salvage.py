@@ -1,9 +1,9 @@
 """What can still be read from a damaged results database:
 row by row, around the bad pages, on a copy.
 
-If the table of contents itself is bad, the copy gets that of an empty database: all files of one
-schema have the same. If the page that leads to all runs is bad, nothing can be reached this way;
-the problems then name SQLite's own tool.
+If the table of contents itself is bad, the copy gets that of an empty database: all files that
+began with one version of the schema have the same. If the page that leads to all runs is bad,
+nothing can be reached this way; the problems then name SQLite's own tool.
 """
 
 import shutil
@@ -15,8 +15,16 @@ from typing import Any
 
 from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.database import FILE, Database
-from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, evaluation, run_row
+from recollect.store.database import FILE
+from recollect.store.schema import (
+    POINT_COLUMNS,
+    RUN_COLUMNS,
+    VERSION,
+    columns,
+    evaluation,
+    run_row,
+    statements,
+)
 
 _PAGE = 4096
 _PAGE_COUNT = slice(28, 32)  # where the file's header says how many pages there are
@@ -41,23 +49,34 @@ def salvage(folder: Path) -> tuple[list[RunRow], list[str]]:
             shutil.copyfile(log, copy.with_name(log.name))
         rows, problems = _readable(copy)
         if problems and not rows:
-            shutil.copyfile(path, copy)
-            _renew_contents(copy)
-            rows, more = _readable(copy)
+            found = [_with_new_contents(path, copy, began) for began in range(VERSION, 0, -1)]
+            rows, more = max(found, key=lambda pair: len(pair[0]))
             problems += more
     if problems and not rows:
         problems.append(f"no row could be reached; `sqlite3 {FILE} .recover` may find more")
     return rows, problems
 
 
-def _renew_contents(copy: Path) -> None:
+def _with_new_contents(path: Path, copy: Path, began: int) -> tuple[list[RunRow], list[str]]:
+    """What is readable if the file began with that version of the schema."""
+    copy.with_name(f"{FILE}-wal").unlink(missing_ok=True)
+    shutil.copyfile(path, copy)
+    _renew_contents(copy, began)
+    return _readable(copy)
+
+
+def _renew_contents(copy: Path, version: int) -> None:
     """Give a copy the header and the schema pages of a new database; the pages with rows stay."""
-    new = copy.parent / "new"
-    Database.create(new).close()
-    connection = sqlite3.connect(new / FILE)
+    new = copy.with_name("new")
+    new.unlink(missing_ok=True)
+    connection = sqlite3.connect(new, isolation_level=None)
+    connection.execute("BEGIN")
+    for statement in statements(version=version):
+        connection.execute(statement)
+    connection.execute("COMMIT")
     roots = {root for (root,) in connection.execute("SELECT rootpage FROM sqlite_master")}
     connection.close()
-    contents, pages = bytearray(copy.read_bytes()), (new / FILE).read_bytes()
+    contents, pages = bytearray(copy.read_bytes()), new.read_bytes()
     for page in set(range(1, len(pages) // _PAGE + 1)) - roots:
         span = slice((page - 1) * _PAGE, page * _PAGE)
         contents[span] = pages[span]
@@ -69,26 +88,34 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
     rows: list[RunRow] = []
     problems: list[str] = []
     connection = sqlite3.connect(copy, isolation_level=None)
-    for rowid, columns in _runs(connection, copy.stat().st_size // _SMALLEST_ROW, problems):
+    version = _version(connection)
+    most = copy.stat().st_size // _SMALLEST_ROW
+    for rowid, run in _runs(connection, version, most, problems):
         try:
-            last = _last_point(connection, columns[0], problems)
-            rows.append(run_row(columns, last))
+            last = _last_point(connection, version, run[0], problems)
+            rows.append(run_row(run, last))
         except (ValueError, TypeError, StoreError) as error:
             problems.append(f"run in row {rowid}: unreadable content ({error})")
     connection.close()
     return rows, problems
 
 
+def _version(connection: sqlite3.Connection) -> int:
+    """Of the schema; the newest where the file does not say."""
+    found = list(_until_error(connection, "PRAGMA user_version", []))
+    return found[0][0] if found and 1 <= found[0][0] <= VERSION else VERSION
+
+
 def _runs(
-    connection: sqlite3.Connection, most: int, problems: list[str]
+    connection: sqlite3.Connection, version: int, most: int, problems: list[str]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Rows from the front until a bad page, from the back until a bad page,
     and one by one in between.
     """
-    query = f"SELECT rowid, {RUN_COLUMNS} FROM runs"
+    query = f"SELECT rowid, {columns(RUN_COLUMNS, version)} FROM runs"
     front = list(_until_error(connection, f"{query} ORDER BY rowid", problems))
     if not problems:
-        yield from ((rowid, tuple(columns)) for rowid, *columns in front)
+        yield from ((rowid, tuple(run)) for rowid, *run in front)
         return
     back = list(_until_error(connection, f"{query} ORDER BY rowid DESC", []))
     first = front[-1][0] + 1 if front else 1
@@ -98,14 +125,15 @@ def _runs(
         for rowid in range(first, last)
         for found in _until_error(connection, f"{query} WHERE rowid = {rowid}", [])
     )
-    for rowid, *columns in (*front, *between, *(row for row in reversed(back) if row[0] >= first)):
-        yield rowid, tuple(columns)
+    for rowid, *run in (*front, *between, *(row for row in reversed(back) if row[0] >= first)):
+        yield rowid, tuple(run)
 
 
 def _last_point(
-    connection: sqlite3.Connection, run_id: str, problems: list[str]
+    connection: sqlite3.Connection, version: int, run_id: str, problems: list[str]
 ) -> Evaluation | None:
-    query = f"SELECT {POINT_COLUMNS} FROM evaluations WHERE run_id = ? ORDER BY step DESC LIMIT 1"
+    names = columns(POINT_COLUMNS, version)
+    query = f"SELECT {names} FROM evaluations WHERE run_id = ? ORDER BY step DESC LIMIT 1"
     trouble: list[str] = []
     found = list(_until_error(connection, query, trouble, run_id))
     problems += [f"curve of run {run_id}: {text}" for text in trouble]

@@ -15,11 +15,10 @@ from recollect.errors import StoreError
 from recollect.rows import Evaluation, RunRow, StopReason
 
 APPLICATION_ID = 0x5245434F  # "RECO"
-VERSION = 1
 
-# The text of a statement is stored in every database, and salvage.py relies on all files having the
-# same pages for it: no byte inside a statement may change (a backslash at the end of a line joins
-# it to the next).
+# Version 1. The text of a statement is stored in every database, and salvage.py relies on all files
+# having the same pages for it: no byte inside a statement may change (a backslash at the end of a
+# line joins it to the next). What came later is in ADDITIONS.
 SCHEMA = """
 CREATE TABLE runs (
     run_id        TEXT PRIMARY KEY,
@@ -107,39 +106,65 @@ WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
 BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
 """
 
-# The key among the slices under which the score on training rows is stored: the table has no column
-# for it, and its statement cannot change. No test split has this name.
-TRAINED = "train"
+# What each later version adds, from version 2 on. The same holds for these texts, and the list only
+# grows. A new file gets all of them, an older one those it lacks when it is next opened for
+# writing; a reader writes nothing, so it must do without what a file lacks (see `columns`).
+ADDITIONS: tuple[str, ...] = ("ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",)
+VERSION = 1 + len(ADDITIONS)
 
 # Stored as the place in this list, which only grows.
 STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")
 
-RUN_COLUMNS = (
-    "run_id, spec, status, score_name, chance, attempt, steps, wall_s, stopped_early, "
-    "diverged_step, failure, parameters, state_size, device, threads, versions"
+# Each with the version that brought it.
+RUN_COLUMNS = dict.fromkeys(
+    (
+        *("run_id", "spec", "status", "score_name", "chance", "attempt", "steps", "wall_s"),
+        *("stopped_early", "diverged_step", "failure", "parameters", "state_size", "device"),
+        *("threads", "versions"),
+    ),
+    1,
 )
-POINT_COLUMNS = "step, train_loss, test_loss, accuracy, exact, slices"
-RUN_WIDTH = len(RUN_COLUMNS.split(", "))
-# One statement, hence one snapshot: every run, each with the last point of its curve or NULLs.
-ROWS = f"""
-SELECT {", ".join("r." + name for name in RUN_COLUMNS.split(", "))},
-       {", ".join("e." + name for name in POINT_COLUMNS.split(", "))}
-FROM runs AS r LEFT JOIN evaluations AS e
-ON e.run_id = r.run_id AND e.step = (SELECT max(step) FROM evaluations WHERE run_id = r.run_id)
-ORDER BY r.rowid
-"""
+POINT_COLUMNS = dict.fromkeys(
+    ("step", "train_loss", "test_loss", "accuracy", "exact", "slices"), 1
+) | {"train_score": 2}
+PUT_POINT = (
+    f"INSERT INTO evaluations (run_id, {', '.join(POINT_COLUMNS)}) "
+    f"VALUES (?{', ?' * len(POINT_COLUMNS)}) ON CONFLICT DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in POINT_COLUMNS if name != "step")
+)
 
 
-def statements() -> Iterator[str]:
-    """What makes an empty file a results database, one by one, for one transaction."""
+def columns(wanted: dict[str, int], version: int, table: str = "") -> str:
+    """For SELECT: these columns of a file of that version; NULL for those it lacks."""
+    prefix = f"{table}." if table else ""
+    return ", ".join(
+        f"{prefix}{name}" if since <= version else "NULL" for name, since in wanted.items()
+    )
+
+
+def rows_query(version: int) -> str:
+    """One statement, hence one snapshot: every run, each with the last point of its curve or
+    NULLs.
+    """
+    return (
+        f"SELECT {columns(RUN_COLUMNS, version, 'r')}, {columns(POINT_COLUMNS, version, 'e')} "
+        "FROM runs AS r LEFT JOIN evaluations AS e ON e.run_id = r.run_id AND e.step = (SELECT "
+        "max(step) FROM evaluations WHERE run_id = r.run_id) ORDER BY r.rowid"
+    )
+
+
+def statements(since: int = 0, version: int = VERSION) -> Iterator[str]:
+    """What makes a file of version `since` (0: an empty one) a results database of `version`, one
+    by one, for one transaction.
+    """
     text = ""
-    for line in SCHEMA.splitlines(keepends=True):
+    for line in "".join((SCHEMA, *ADDITIONS)[since:version]).splitlines(keepends=True):
         text += line
         if sqlite3.complete_statement(text):
             yield text
             text = ""
     yield f"PRAGMA application_id = {APPLICATION_ID}"
-    yield f"PRAGMA user_version = {VERSION}"
+    yield f"PRAGMA user_version = {version}"
 
 
 def number(value: float) -> float | str:
@@ -148,32 +173,31 @@ def number(value: float) -> float | str:
 
 
 def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
-    """An evaluation as the columns run_id, *POINT_COLUMNS."""
+    """An evaluation as the values of PUT_POINT."""
     e = evaluation
     numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
-    trained = {} if e.train_score is None else {TRAINED: {"score": e.train_score}}
-    return (run_id, e.step, *numbers, json.dumps(e.slices | trained))
+    train_score = None if e.train_score is None else number(e.train_score)
+    return (run_id, e.step, *numbers, json.dumps(e.slices), train_score)
 
 
 def evaluation(columns: tuple[Any, ...]) -> Evaluation:
     """The way back, from POINT_COLUMNS."""
-    step, train_loss, test_loss, accuracy, exact, slices = columns
-    # Most points have no slices, and a store may hold a million points.
-    found = {} if slices == "{}" else json.loads(slices)
-    if not isinstance(found, dict) or not isinstance(found.get(TRAINED, {}), dict):
-        raise ValueError(f"slices {slices[:40]!r}: not as they were written")
-    train_score = found.pop(TRAINED, {}).get("score")
+    step, train_loss, test_loss, accuracy, exact, slices, train_score = columns
     return Evaluation(
         step,
-        *(float(train_loss), float(test_loss), float(accuracy), float(exact)),
-        slices=found,
-        train_score=None if train_score is None else float(train_score),
+        float(train_loss),
+        float(test_loss),
+        float(accuracy),
+        float(exact),
+        # Most points have no slices, and a store may hold a million points.
+        {} if slices == "{}" else json.loads(slices),
+        None if train_score is None else float(train_score),
     )
 
 
 def split_row(columns: tuple[Any, ...]) -> tuple[tuple[Any, ...], Evaluation | None]:
-    """One line of ROWS as what `run_row` takes."""
-    run, last = columns[:RUN_WIDTH], columns[RUN_WIDTH:]
+    """One line of `rows_query` as what `run_row` takes."""
+    run, last = columns[: len(RUN_COLUMNS)], columns[len(RUN_COLUMNS) :]
     return run, None if last[0] is None else evaluation(last)
 
 

@@ -27,11 +27,13 @@ from recollect.store.records import (
 )
 from recollect.store.schema import (
     POINT_COLUMNS,
-    ROWS,
+    PUT_POINT,
     STOPS,
+    columns,
     evaluation,
     number,
     point,
+    rows_query,
     run_row,
     split_row,
 )
@@ -236,28 +238,34 @@ class Store(Database):
 
     def rows(self) -> list[RunRow]:
         """Every run in the order of planning, with the last point of its curve."""
-        return [run_row(*split_row(columns)) for columns in self._read(ROWS)]
+        return [run_row(*split_row(found)) for found in self._read(rows_query(self.version))]
 
     def curve(self, run_id: str) -> list[Evaluation]:
+        names = columns(POINT_COLUMNS, self.version)
         found = self._read(
-            f"SELECT {POINT_COLUMNS} FROM evaluations WHERE run_id = ? ORDER BY step", run_id
+            f"SELECT {names} FROM evaluations WHERE run_id = ? ORDER BY step", run_id
         )
-        return [evaluation(columns) for columns in found]
+        return [evaluation(values) for values in found]
 
     def curves(self) -> dict[str, list[Evaluation]]:
         """The curve of every run that has one."""
         curves: dict[str, list[Evaluation]] = {}
-        for run_id, *columns in self._read(
-            f"SELECT run_id, {POINT_COLUMNS} FROM evaluations ORDER BY run_id, step"
+        names = columns(POINT_COLUMNS, self.version)
+        for run_id, *values in self._read(
+            f"SELECT run_id, {names} FROM evaluations ORDER BY run_id, step"
         ):
-            curves.setdefault(run_id, []).append(evaluation(tuple(columns)))
+            curves.setdefault(run_id, []).append(evaluation(tuple(values)))
         return curves
 
-    def todo(self) -> list[Todo]:
-        """What may be claimed, in the order of planning."""
+    def todo(self, run_ids: Iterable[str] | None = None) -> list[Todo]:
+        """What may be claimed, of these runs or of all, in the order of planning."""
+        which, values = "status = 'todo'", []
+        if run_ids is not None:
+            which = "+status = 'todo' AND run_id IN (SELECT value FROM json_each(?))"
+            values = [json.dumps(list(run_ids))]
         found = self._read(
-            "SELECT run_id, spec, pack_limit, attempt FROM runs WHERE status = 'todo' ORDER BY "
-            "rowid"
+            f"SELECT run_id, spec, pack_limit, attempt FROM runs WHERE {which} ORDER BY rowid",
+            *values,
         )
         return [Todo(*row) for row in found]
 
@@ -335,13 +343,7 @@ class Store(Database):
         return {run_id for (run_id,) in held.fetchall()}
 
     def _put(self, points: Iterable[tuple[Any, ...]]) -> None:
-        self._connection.executemany(
-            f"INSERT INTO evaluations (run_id, {POINT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON "
-            "CONFLICT DO UPDATE SET train_loss = excluded.train_loss, test_loss = "
-            "excluded.test_loss, accuracy = excluded.accuracy, exact = excluded.exact, slices = "
-            "excluded.slices",
-            points,
-        )
+        self._connection.executemany(PUT_POINT, points)
 
     def _advance(self, steps: dict[str, int]) -> None:
         # Only a step that no attempt has reached is progress: a run that dies at the same place

@@ -21,6 +21,7 @@ from recollect.store import Result, Store
 from recollect.store.database import FILE
 from recollect.store.ownership import this_process
 from recollect.store.salvage import salvage
+from recollect.store.schema import VERSION
 
 preload("store_workers")
 
@@ -146,7 +147,7 @@ def foreign_database(path: Path) -> None:
 def newer_database(path: Path) -> None:
     Store.create(path.parent).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 3")
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
 
@@ -156,7 +157,11 @@ def newer_database(path: Path) -> None:
     [
         (foreign_text, "damaged (file is not a database)"),
         (foreign_database, "is a database of another program"),
-        (newer_database, "written by a newer recollect (schema 3, this one knows 1); upgrade"),
+        (
+            newer_database,
+            f"written by a newer recollect (schema {VERSION + 1}, this one knows {VERSION}); "
+            "upgrade",
+        ),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused_and_untouched(

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import SpecError
-from recollect.spec.sweep import build_sweep, group_by_shape, log_grid, parse_sweep, read_sweep
+from recollect.spec.axes import log_grid
+from recollect.spec.sweep import build_sweep, group_by_shape, parse_sweep, read_sweep
 
 BASE = 'task = "mqar"\nmodel.mixer = "attention"\n'
 
@@ -144,6 +145,163 @@ def test_the_last_of_two_overrides_counts_and_all_are_remembered():
     assert sweep.source == BASE + "\n# --set seed=1\n# --set seed=2"
 
 
+@pytest.mark.parametrize("zipped", [False, True])
+def test_what_is_set_inside_a_swept_table_is_set_in_every_value_of_it(zipped):
+    axis = 'model.mixer = ["attention", { name = "delta_net", kernel = 3 }]\n'
+    text = BASE + (f"[[sweep.zip]]\n{axis}seed = [1, 2]\n" if zipped else f"[sweep]\n{axis}")
+    runs = parse_sweep(text, ["model.mixer.heads=4"]).runs
+    assert [(run.model.mixer.name, run.model.mixer.heads) for run in runs] == [
+        ("attention", 4),
+        ("delta_net", 4),
+    ]
+    assert runs[1].model.mixer.kernel == 3
+
+
+def test_the_same_with_a_quoted_key_and_a_swept_task():
+    text = 'model.mixer = "mamba"\n[sweep]\n"task" = ["mqar", "recall"]\n'
+    runs = parse_sweep(text, ["task.pairs=2"]).runs
+    assert [(run.task.name, run.task.pairs) for run in runs] == [("mqar", 2), ("recall", 2)]
+
+
+def test_an_option_that_one_of_the_swept_mixers_has_not_is_refused():
+    text = BASE + '[sweep]\nmodel.mixer = ["attention", "mamba"]\n'
+    with pytest.raises(SpecError) as caught:
+        parse_sweep(text, ["model.mixer.heads=4"])
+    assert str(caught.value) == (
+        "model.mixer.heads: unknown key; known: expand, gate, init, kernel, name, state\n"
+        "(in the run with model.mixer = {'name': 'mamba', 'heads': 4})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("axis", "override", "message"),
+    [
+        (
+            "train.lr = [0.5, 0.25]",
+            "train.lr.x=1",
+            "train.lr.x: lr = 0.5 is no table, so nothing can be set inside it",
+        ),
+        (
+            '"train.lr" = [0.5]',
+            "train.lr.x.y=1",
+            "train.lr.x.y: lr = 0.5 is no table, so nothing can be set inside it",
+        ),
+        (
+            "train.lr = { from = 1e-3, to = 1e-1, points = 3 }",
+            "train.lr.points=4",
+            "train.lr.points: lr = {'from': 0.001, 'to': 0.1, 'points': 3} is no list of tables, "
+            "so nothing can be set in it",
+        ),
+        (
+            'model.mixer = [["attention", "mamba"]]',
+            "model.mixer.heads=1",
+            "model.mixer.heads: mixer = ['attention', 'mamba'] is no table, so nothing can be set "
+            "inside it",
+        ),
+    ],
+)
+def test_nothing_can_be_set_inside_swept_values(axis, override, message):
+    with pytest.raises(SpecError) as caught:
+        parse_sweep(f"{BASE}[sweep]\n{axis}\n", [override])
+    assert str(caught.value) == message
+
+
+def test_a_table_and_what_is_inside_it_may_both_be_axes_in_any_order():
+    axes = ["model.mixer.heads = [1, 2]", '"model.mixer" = ["attention", "delta_net"]']
+    for order in (axes, axes[::-1]):
+        runs = parse_sweep(BASE + "[sweep]\n" + "\n".join(order)).runs
+        assert {(run.model.mixer.name, run.model.mixer.heads) for run in runs} == {
+            ("attention", 1),
+            ("attention", 2),
+            ("delta_net", 1),
+            ("delta_net", 2),
+        }
+
+
+# ---- variants ----
+
+
+def test_variants_change_one_thing_at_a_time():
+    text = BASE + (
+        "[sweep]\nseed = [1, 2]\n[[sweep.variant]]\ntrain.warmup = [0.0, 0.3]\n"
+        "[[sweep.variant]]\nmodel.dropout = [0.5]\ntrain.clip = [1.0]\n"
+    )
+    found = [
+        (run.train.warmup, run.model.dropout, run.train.clip, run.seed)
+        for run in parse_sweep(text).runs
+    ]
+    assert found == [
+        (warmup, dropout, clip, seed)
+        for warmup, dropout, clip in [(0.1, 0, 0), (0, 0, 0), (0.3, 0, 0), (0.1, 0.5, 1)]
+        for seed in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("where", ['where.model.mixer = "mamba"', 'where.model.mixer = ["mamba"]'])
+@pytest.mark.parametrize("mamba", ['"mamba"', '{ name = "mamba", state = 8 }'])
+def test_a_variant_of_some_runs_alone(where, mamba):
+    text = BASE + (
+        f'[sweep]\nmodel.mixer = ["attention", {mamba}]\n'
+        f'[[sweep.variant]]\n{where}\nmodel.mixer.init = ["zoology"]\n'
+    )
+    runs = parse_sweep(text).runs
+    assert [run.model.mixer.name for run in runs] == ["attention", "mamba", "mamba"]
+    assert [run.model.mixer.init for run in runs[1:]] == ["official", "zoology"]
+    assert runs[1].model.mixer.state == runs[2].model.mixer.state
+
+
+def test_a_variant_that_changes_nothing_adds_no_run():
+    text = BASE + "[sweep]\nseed = [1, 2]\n[[sweep.variant]]\ntrain.warmup = [0.0, 0.1, 0.3]\n"
+    assert [run.train.warmup for run in parse_sweep(text).runs] == [0.1, 0.1, 0.0, 0.0, 0.3, 0.3]
+    assert len(parse_sweep(text, ["train.warmup=0.3"]).runs) == 6
+
+
+def test_an_override_reaches_the_mixers_of_variants():
+    text = BASE + '[[sweep.variant]]\nmodel.mixer = ["delta_net"]\n'
+    for heads, overrides in ((1, []), (2, ["model.mixer.heads=2"])):
+        runs = parse_sweep(text, overrides).runs
+        assert [(run.model.mixer.name, run.model.mixer.heads) for run in runs] == [
+            ("attention", heads),
+            ("delta_net", heads),
+        ]
+
+
+# ---- recipes ----
+
+
+def test_a_recipe_fills_what_the_file_leaves_open():
+    text = f'recipe = "study"\n{BASE}'
+    sweep = parse_sweep(text)
+    assert sweep.recipe == "study"
+    assert sweep.runs[0].task.vocabulary_split == "halves"
+    assert sweep.runs[0].model.dropout == 0.1
+    assert parse_sweep(text, ["model.dropout=0.3"]).runs[0].model.dropout == 0.3
+    assert parse_sweep("model.dropout = 0.2\n" + text).runs[0].model.dropout == 0.2
+
+
+def test_without_a_recipe_nothing_is_filled_in():
+    assert parse_sweep(BASE).recipe is None
+    assert (
+        parse_sweep(BASE).runs
+        == parse_sweep(
+            f'recipe = "plain"\n{BASE}', ["train.evaluations=20", "train.stop_solved=0.0"]
+        ).runs
+    )
+
+
+def test_a_recipe_from_outside_takes_the_place_of_the_files():
+    text = f'recipe = "study"\n{BASE}'
+    sweep = parse_sweep(text, ["recipe=zoology"], "plain")
+    assert (sweep.recipe, sweep.runs[0].task.vocabulary_split) == ("plain", "shared")
+    assert sweep.source == f"{text}\n# --set recipe=zoology\n# --recipe plain"
+    assert parse_sweep(text, ["recipe=zoology"]).runs[0].train.precision == "fp32"
+
+
+def test_a_recipe_goes_by_the_mixer_of_each_run():
+    text = 'recipe = "zoology"\ntask = "mqar"\n[sweep]\nmodel.mixer = ["hyena", "mamba"]\n'
+    assert [run.model.block for run in parse_sweep(text).runs] == ["mixer+identity", "mixer"]
+
+
 # ---- refusals ----
 
 REFUSALS = [
@@ -207,6 +365,46 @@ REFUSALS = [
         "(in the run with seed = 1, task.pairs = 40)",
     ),
     ("nme = 'x'\n", "nme: unknown key; did you mean name?"),
+    (
+        "recipe = 'studi'\n",
+        "recipe = 'studi': must be one of study, zoology, plain; `recollect recipes` explains them",
+    ),
+    (
+        "[sweep]\nvariant = 3\n",
+        "sweep.variant: must be written as [[sweep.variant]] with lists of equal length below it",
+    ),
+    (
+        "[[sweep.variant]]\ntrain.warmup = 0.0\n",
+        "sweep.variant.train.warmup = 0.0: must be a list or a grid such as "
+        "{ from = 1e-4, to = 1e-1, points = 7 }",
+    ),
+    (
+        "[[sweep.variant]]\ntrain.warmup = [0.0, 0.3]\ntrain.clip = [1.0]\n",
+        "sweep.variant: lists must have equal lengths, not {'train.warmup': 2, 'train.clip': 1}",
+    ),
+    (
+        "[[sweep.variant]]\nwhere.model.mixer = 'mamba'\n",
+        "sweep.variant: needs a list of values to change, for example train.warmup = [0.0], and "
+        'may have where.model.mixer = "mamba"',
+    ),
+    (
+        "[[sweep.variant]]\nwhere = 3\ntrain.warmup = [0.0]\n",
+        "sweep.variant: needs a list of values to change, for example train.warmup = [0.0], and "
+        'may have where.model.mixer = "mamba"',
+    ),
+    (
+        "[sweep]\ntrain.lr = [0.5]\n[[sweep.variant]]\ntrain.lr = [0.25]\n",
+        "sweep.variant: train.lr is an axis already; a variant changes what is no axis",
+    ),
+    (
+        "[[sweep.variant]]\ntrain.warmup = [0.0]\n[[sweep.variant]]\ntrain.warmup = [0.0]\n",
+        "sweep: the same run comes twice, with {'train.warmup': 0.0}; remove the repeated value",
+    ),
+    (
+        "[[sweep.variant]]\ntrain.warmup = [2.0]\n",
+        "train.warmup = 2.0: must be at most 1.0; for example warmup = 0.1 (share of the steps "
+        "with a rising rate)\n(in the run with train.warmup = 2.0)",
+    ),
     ("name = ''\n", "name = '': must be a text of 1 to 200 printable characters"),
 ]
 
@@ -281,6 +479,13 @@ def test_a_file_gives_its_name_to_the_sweep(tmp_path: Path):
     assert read_sweep(tmp_path / "first light.toml").name == "first light"
     (tmp_path / "named.toml").write_text('name = "other"\n' + BASE)
     assert read_sweep(tmp_path / "named.toml").name == "other"
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path):
+    path = tmp_path / "from an editor.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
+    assert read_sweep(path).runs == parse_sweep(BASE).runs
+    assert read_sweep(path).source == BASE
 
 
 def test_unreadable_files_are_refused(tmp_path: Path):

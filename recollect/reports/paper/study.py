@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
+from recollect.spec.recipes.label import ALPHABET, EVALUATION_KEYS, VOCABULARY
 from recollect.spec.train import TrainSpec
 from recollect.tasks.options import TASKS
 
@@ -20,12 +21,10 @@ DYNAMICS_SIZE: Size = (256, 16)  # of Fig. 6, by the title it had in earlier ver
 # Of Tables 2 and 3, inferred: the 2 % that fail there are one of 64 pairs.
 ABLATION_SIZE: Size = (512, 64)
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
-VOCABULARY, TRAIN_ROWS, EPOCHS, WEIGHT_DECAY, WARMUP, ALPHABET = 8192, 100_000, 50, 0.1, 0.1, 26
+TRAIN_ROWS, EPOCHS, WEIGHT_DECAY, WARMUP = 100_000, 50, 0.1, 0.1
 
 SOLVED = 0.95  # the score from which the study calls a task solved, in an earlier version of it
 
-# When a run is evaluated and when it may stop early: no part of what was trained.
-EVALUATION_KEYS = ("train.evaluations", "train.stop_solved", "train.stop_hopeless")
 TRAIN_DEFAULTS = {
     f"train.{name}": field.default
     for name, field in TrainSpec.model_fields.items()

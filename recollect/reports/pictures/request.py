@@ -16,7 +16,7 @@ from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Shown, Source
 from recollect.rows import RunRow
 from recollect.spec.base import shorten, suggest
-from recollect.spec.sweep import read_value
+from recollect.spec.overrides import read_value
 from recollect.store.durable import write_atomically
 
 KINDS: dict[str, Callable[[Shown, Look], Figure]] = {

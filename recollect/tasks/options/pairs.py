@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from recollect.spec.recipes.batches import usual_batch
 from recollect.tasks.options.base import MOST_TOKENS, TaskSpec
 
 
@@ -57,15 +58,7 @@ class PairsSpec(TaskSpec, ABC):
         """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above:
         the batch sizes of Zoology's figure 2.
         """
-        rows = next(
-            (
-                rows
-                for longest, rows in ((128, 512), (256, 256), (512, 128))
-                if self.length <= longest
-            ),
-            64,
-        )
-        return min(rows, self.train_rows)
+        return usual_batch(self.length, self.train_rows)
 
     @model_validator(mode="after")
     def _room_in_vocabulary(self) -> Self:

@@ -13,8 +13,8 @@ from recollect.analysis import Cell, Curves
 from recollect.analysis.naming import differing_keys, settings_text, short_labels
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.plotting.text import mixer_title
-from recollect.reports.paper.study import EVALUATION_KEYS
 from recollect.rows import RunRow
+from recollect.spec.recipes.label import EVALUATION_KEYS
 
 POSITIONS = "model.positions"
 POSITION_NAMES = {"rope": "RoPE", "alibi": "ALiBi", "none": "no positions"}

@@ -22,9 +22,9 @@ from recollect.plotting.text import write_wrapped
 from recollect.reports.paper.figures import captions
 from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
 from recollect.reports.paper.figures.figure_cells import FigureCell
-from recollect.reports.paper.study import VOCABULARY
 from recollect.reports.paper.zoology import Star, star
 from recollect.rows import RunRow
+from recollect.spec.recipes.label import VOCABULARY
 
 PANEL = (1.9, 1.35)
 SPARSE: dict[str, Any] = {

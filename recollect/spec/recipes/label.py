@@ -1,0 +1,135 @@
+"""The recipe of a stored run, from its content: the nearest one, and what differs from it.
+
+Rules, all of them functions of the specification alone:
+
+- Every setting is a choice of the recipe except sizes (of the task, the model, the data, the batch
+  of a string task), the mixer and its options, rate and seeds, and when a run is looked at or may
+  stop early. A setting that no recipe knows, of a newer version or by hand, is a difference.
+- The nearest recipe is the one with the fewest differences; of equally near ones the first of
+  study, zoology, plain.
+- A run below the study's vocabulary or alphabet is a reduced one. So few steps want other rows, a
+  longer warmup and rope (docs/decisions/demo-size.md), and a CPU computes in fp32 whatever
+  precision is asked: these are not compared.
+- A task that no recipe covers has the label "none".
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
+from recollect.spec.recipes.recipe import RECIPES, mixer_names
+
+# When a run is evaluated and when it may stop early: no part of what was trained.
+EVALUATION_KEYS = ("train.evaluations", "train.stop_solved", "train.stop_hopeless")
+
+VOCABULARY, ALPHABET = 8192, 26  # the study's: runs with fewer tokens or letters are reduced ones
+UNCOVERED = "none"
+
+_TASK_SIZES = (
+    *("name", "vocabulary", "length", "pairs", "query", "train_rows", "test_rows"),
+    *("alphabet", "min_length", "max_length", "context", "eval_lengths"),
+    *("kind", "ngram", "answer_length"),
+)
+# Not compared: sizes, and what is swept. Epochs and batch are compared in place of steps.
+_SIZES = frozenset(
+    [f"task.{key}" for key in _TASK_SIZES]
+    + ["model.mixer", "model.width", "model.depth", "train.lr", "train.steps", "train.batch"]
+    + list(EVALUATION_KEYS)
+)
+# Not compared of a reduced run.
+_SCALE = frozenset(
+    ["task.data", "model.positions"]
+    + [f"train.{key}" for key in ("warmup", "epochs", "batch", "precision")]
+)
+_WORDS = {
+    ("model.block", "mixer"): "no MLP",
+    ("model.block", "mixer+mlp"): "with MLP",
+    ("model.block", "mixer+identity"): "identity for MLP",
+    ("model.block", "mixer+channel-mix"): "channel mix for MLP",
+    ("model.norm", "rms"): "RMSNorm",
+    ("model.norm", "layer"): "LayerNorm",
+    ("task.data", "fixed"): "fixed rows",
+    ("task.data", "fresh"): "fresh rows",
+    ("task.data", "reshuffled"): "reshuffled rows",
+}
+_NAMES = {"task.vocabulary_split": "vocabulary"}
+_ABSENT = object()
+
+
+def recipe_of(spec: Mapping[str, Any]) -> str:
+    """The recipe of a stored specification: "study", or the nearest one with what differs, in
+    alphabetical order: "study but dropout=0, vocabulary shared".
+    """
+    name, differences = _nearest(spec)
+    return f"{name} but {', '.join(differences)}" if differences else name
+
+
+def recipe_name(spec: Mapping[str, Any]) -> str:
+    """The nearest recipe alone, whatever differs from it."""
+    return _nearest(spec)[0]
+
+
+def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
+    sections = {key: _table(spec.get(key)) for key in ("task", "model", "train")}
+    task, mixers = str(sections["task"].get("name")), mixer_names(sections["model"].get("mixer"))
+    made = dict(_made(sections))
+    ignored = _SCALE if _is_reduced(sections["task"]) else frozenset()
+    nearest: tuple[str, list[tuple[str, Any]]] | None = None
+    for name, recipe in RECIPES.items():
+        choices = recipe.choices(task, mixers)
+        if choices is None:
+            continue
+        differing = [
+            (key, made.get(key, _ABSENT))
+            for key in {**choices, **made}
+            if key not in ignored
+            and key not in EVALUATION_KEYS
+            and made.get(key, _ABSENT) != choices.get(key, _ABSENT)
+        ]
+        if nearest is None or len(differing) < len(nearest[1]):
+            nearest = name, differing
+    if nearest is None:
+        return UNCOVERED, []
+    return nearest[0], sorted(_words(key, value) for key, value in nearest[1])
+
+
+def _made(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The choices a run was made with, by flat key."""
+    for section, values in sections.items():
+        for name, value in values.items():
+            key = f"{section}.{name}"
+            if key not in _SIZES:
+                yield key, value
+    task, train = sections["task"], sections["train"]
+    length, rows = _count(task, "length"), _count(task, "train_rows")
+    batch, steps = _count(train, "batch"), _count(train, "steps")
+    # A task of strings has no length: how long it is trained is a size.
+    if length and rows and batch and steps:
+        yield "train.epochs", round(steps / steps_per_epoch(rows, batch), 2)
+        if batch != usual_batch(length, rows):
+            yield "train.batch", batch
+
+
+def _is_reduced(task: Mapping[str, Any]) -> bool:
+    sizes = ((task.get("vocabulary"), VOCABULARY), (task.get("alphabet"), ALPHABET))
+    return any(isinstance(size, int) and size < full for size, full in sizes)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(table: Mapping[str, Any], key: str) -> int:
+    """A positive whole number; 0 where there is none."""
+    value = table.get(key)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _words(key: str, value: Any) -> str:
+    name = _NAMES.get(key, key.split(".")[-1].replace("_", " "))
+    if value is _ABSENT:
+        return f"no {name}"
+    if isinstance(value, str):
+        return _WORDS.get((key, value), f"{name} {value}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{name}={value:g}" if number else f"{name}={value}"

@@ -1,0 +1,176 @@
+"""What a recipe is: the choices of its TOML file, by task and by mixer.
+
+[pairs]                          # one part for each family of tasks it covers
+tasks = ["mqar", "recall"]
+left_to_mixer = ["norm"]         # not filled in: the mixer's own; stated below for labels alone
+[pairs.task]                     # what a specification's [task] may leave out
+vocabulary_split = "halves"
+[pairs.task_of.mqar]             # the same, of one task alone
+placement = "power"
+[pairs.model]
+positions = "none"
+[pairs.model_of.attention]       # of one mixer alone
+positions = "learned"
+[pairs.train]
+epochs = 50
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import SpecError
+
+# In the order in which the nearest one is looked for: of two equally near ones, the first.
+NAMES = ("study", "zoology", "plain")
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The choices for one family of tasks."""
+
+    tasks: tuple[str, ...]
+    left_to_mixer: tuple[str, ...]
+    task: Table
+    task_of: Mapping[str, Table]
+    model: Table
+    model_of: Mapping[str, Table]
+    train: Table
+
+    def of_model(self, mixers: tuple[str, ...]) -> dict[str, Any]:
+        """The model's choices around these mixers. In a stack of several, a choice that is not
+        the same for all of them is that of the models without one of their own.
+        """
+        keys = [*self.model, *(key for own in self.model_of.values() for key in own)]
+        chosen: dict[str, Any] = {}
+        for key in dict.fromkeys(keys):
+            found = [self.model_of.get(mixer, {}).get(key, self.model.get(key)) for mixer in mixers]
+            value = found[0] if len(set(found)) == 1 else self.model.get(key)
+            if value is not None:
+                chosen[key] = value
+        return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A named set of choices, with the text it comes from."""
+
+    name: str
+    about: str
+    text: str
+    parts: tuple[Part, ...]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks it covers."""
+        return tuple(task for part in self.parts for task in part.tasks)
+
+    def part_of(self, task: str) -> Part | None:
+        """Its part for a task; None if it does not cover that one."""
+        return next((part for part in self.parts if task in part.tasks), None)
+
+    @cache  # noqa: B019 -- three recipes, which live as long as the program
+    def choices(self, task: str, mixers: tuple[str, ...]) -> dict[str, Any] | None:
+        """All choices by flat key ("train.warmup"); None for a task it does not cover."""
+        part = self.part_of(task)
+        if part is None:
+            return None
+        sections = {
+            "task": {**part.task, **part.task_of.get(task, {})},
+            "model": part.of_model(mixers),
+            "train": part.train,
+        }
+        return {
+            f"{section}.{key}": value
+            for section, values in sections.items()
+            for key, value in values.items()
+        }
+
+    def fill(self, table: Table) -> dict[str, Any]:
+        """A run's specification with what it leaves open; what it says, it keeps.
+
+        How long a run trains and how often it is looked at belong together: both are the recipe's,
+        or neither. A table that is no specification comes back as it is, for `RunSpec` to refuse.
+        """
+        given: dict[str, Any] = {
+            "task": _named(table.get("task")),
+            "model": table.get("model"),
+            "train": table.get("train", {}),
+        }
+        task = str(given["task"].get("name"))
+        if not covering(task) or not all(isinstance(part, dict) for part in given.values()):
+            return dict(table)
+        part = self.part_of(task)
+        choices = self.choices(task, mixer_names(given["model"].get("mixer")))
+        if part is None or choices is None:
+            raise SpecError(
+                f"recipe {self.name} covers {' and '.join(self.tasks)}, not {task}; use "
+                f"{' or '.join(covering(task))}, or none"
+            )
+        own = {f"model.{key}" for key in part.left_to_mixer}
+        if given["train"].keys() & {"steps", "epochs"}:
+            own |= {"train.epochs", "train.evaluations"}
+        filled = {section: dict(values) for section, values in given.items()}
+        for key, value in choices.items():
+            section, name = key.split(".")
+            if key not in own:
+                filled[section].setdefault(name, value)
+        return {**table, **filled}
+
+
+def mixer_names(mixer: Any) -> tuple[str, ...]:
+    """The names of a specification's mixer: one, or those of a stack by layer."""
+    layers = mixer.get("layers") if isinstance(mixer, Mapping) else mixer
+    if isinstance(layers, list | tuple):
+        return tuple(name for layer in layers for name in mixer_names(layer))
+    return (str(_named(mixer).get("name")),)
+
+
+def choose_recipe(name: Any) -> Recipe:
+    """The recipe of that name, or a SpecError with the names there are."""
+    if not isinstance(name, str) or name not in RECIPES:
+        raise SpecError(
+            f"recipe = {str(name)[:60]!r}: must be one of {', '.join(RECIPES)}; "
+            "`recollect recipes` explains them"
+        )
+    return RECIPES[name]
+
+
+def covering(task: str) -> list[str]:
+    """The recipes that cover a task."""
+    return [name for name, recipe in RECIPES.items() if recipe.part_of(task)]
+
+
+def _named(part: Any) -> Table:
+    """A task or mixer as a table: a bare name stands for one."""
+    return part if isinstance(part, Mapping) else {"name": part}
+
+
+def _read(names: Iterable[str]) -> dict[str, Recipe]:
+    return {name: _parse(name, _path(name).read_text(encoding="utf-8")) for name in names}
+
+
+def _path(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.toml")
+
+
+def _parse(name: str, text: str) -> Recipe:
+    table = tomllib.loads(text)
+    about = table.pop("about")
+    parts = tuple(
+        Part(
+            tasks=tuple(part["tasks"]),
+            left_to_mixer=tuple(part.get("left_to_mixer", ())),
+            **{key: part.get(key, {}) for key in ("task", "task_of", "model", "model_of", "train")},
+        )
+        for part in table.values()
+    )
+    return Recipe(name, about, text, parts)
+
+
+RECIPES: dict[str, Recipe] = _read(NAMES)

@@ -1,0 +1,160 @@
+"""Choosing what trains next: what it costs does not grow with the sweep, nothing that waits is
+forgotten, and the checkpoints of an ended pack do not stay.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from recollect.running import engine, pack_queue
+from recollect.running import pack as packs
+from recollect.running.events import PackStarted, ignore
+from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
+from recollect.running.shapes import Shapes
+from recollect.running.worker import Worker
+from recollect.spec.sweep import Sweep
+from recollect.store import Store, checkpoint
+
+CPU = torch.device("cpu")
+PAIRS = Selection(pack_size=2)
+
+
+@pytest.fixture
+def planned(tmp_path, make_run) -> Callable[..., Store]:
+    """A store with two runs of each of so many shapes."""
+    stores = []
+
+    def make(shapes: int) -> Store:
+        runs = [
+            make_run({"seed": seed, "task.test_rows": 32 + shape, "train.evaluations": 2})
+            for shape in range(shapes)
+            for seed in (1, 2)
+        ]
+        stores.append(Store.create(tmp_path / f"{shapes}"))
+        engine.plan(stores[-1], Sweep("sweep", "", tuple(runs)))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+def queue(store: Store) -> PackQueue:
+    folder = store.path.parent
+    return PackQueue(store, folder / "checkpoints", Shapes(store, folder, CPU, 1), ignore)
+
+
+def worker(store: Store, listen=ignore) -> Worker:
+    return Worker(store, store.path.parent, CPU, listen, threads=1)
+
+
+def claim(store: Store, choice) -> dict[str, int]:
+    return store.claim([run.run_id for run in choice.runs], "me", 60)
+
+
+def test_choosing_a_pack_does_not_cost_more_in_a_larger_sweep(planned, monkeypatch):
+    calls: Counter[str] = Counter()
+    todo, find = Store.todo, checkpoint.find
+
+    def counted_todo(self, run_ids=None):
+        found = todo(self, run_ids)
+        calls["rows read"] += len(found)
+        return found
+
+    def counted_find(folder):
+        calls["searches"] += 1
+        return find(folder)
+
+    monkeypatch.setattr(Store, "todo", counted_todo)
+    monkeypatch.setattr(pack_queue.checkpoint, "find", counted_find)
+    cost = []
+    for shapes in (4, 16):
+        calls.clear()
+        worker(planned(shapes)).work(PAIRS)
+        cost.append((calls["rows read"] / (2 * shapes), calls["searches"]))
+    # Each run is read once with all others and once with its pack.
+    assert cost == [(2.0, 1), (2.0, 1)]
+
+
+def test_the_checkpoints_of_a_pack_are_gone_when_the_next_begins(planned, monkeypatch):
+    monkeypatch.setattr(packs, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(packs, "SAVE_SHARE", 1e9)
+    store, saved, left = planned(4), [], []
+    save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *args: saved.append(save(*args)) or saved[-1])
+
+    def listen(event):
+        if isinstance(event, PackStarted):
+            left.extend(path for path in saved if path.exists())
+
+    worker(store, listen).work(PAIRS)
+    assert len(saved) >= 4
+    assert left == []
+    assert store.counts()["done"] == 8
+
+
+def test_what_another_process_has_taken_is_not_chosen(planned):
+    store = planned(3)
+    mine, other = queue(store), queue(store)
+    assert len(mine.waiting(EVERYTHING)) == 6  # known before the other takes some
+    first = other.next(PAIRS, (), 0)
+    assert len(claim(store, first)) == 2
+    second = mine.next(PAIRS, (), 0)
+    assert len(claim(store, second)) == 2
+    assert not {run.run_id for run in first.runs} & {run.run_id for run in second.runs}
+
+
+def test_what_comes_back_is_chosen_again_and_within_its_limit(planned):
+    store = planned(2)
+    mine = queue(store)
+    claims = claim(store, mine.next(PAIRS, (), 0))
+    store.release(claims, pack_limit=1)  # as another process might, so nobody says read_again
+    rest = [mine.next(PAIRS, (), 0) for _ in range(3)]
+    assert [len(choice.runs) for choice in rest] == [2, 1, 1]
+    assert {run.run_id for choice in rest[1:] for run in choice.runs} == set(claims)
+    assert mine.next(PAIRS, (), 0) is not None, "the store still calls them todo"
+
+
+def test_a_limit_given_meanwhile_is_kept(planned):
+    store = planned(1)
+    mine = queue(store)
+    assert len(mine.waiting(EVERYTHING)) == 2
+    claims = store.claim([entry.run_id for entry in store.todo()], "other", 60)
+    store.release(claims, pack_limit=1)
+    assert len(mine.next(PAIRS, (), 0).runs) == 1
+
+
+def test_checkpoints_are_looked_for_once_an_attempt(planned, monkeypatch):
+    store, searches = planned(3), []
+    find = checkpoint.find
+    monkeypatch.setattr(
+        pack_queue.checkpoint, "find", lambda folder: searches.append(1) or find(folder)
+    )
+    mine = queue(store)
+    for attempt in range(3):
+        choice = mine.next(PAIRS, (), 0)
+        if attempt < 2:
+            store.release(claim(store, choice))
+            mine.read_again()
+    # Nothing was ever begun; then one attempt of the first pack came back, then another.
+    assert len(searches) == 3
+    mine.next(PAIRS, (), 0)
+    assert len(searches) == 3
+
+
+def test_runs_that_share_the_data_that_are_there_come_first(planned, make_run, tmp_path):
+    runs = [
+        make_run({"task.test_rows": rows, "model.width": width})
+        for rows, width in ((32, 16), (64, 16), (32, 24))
+    ]
+    with Store.create(tmp_path / "data") as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        mine = queue(store)
+        order = []
+        while (choice := mine.next(PAIRS, (), 0)) is not None:
+            mine.shapes.data(choice.runs[0])
+            claim(store, choice)
+            order.append(choice.runs[0].run_id)
+    assert order == [runs[index].run_id for index in (0, 2, 1)]
