@@ -61,14 +61,12 @@ def make_run() -> MakeRun:
 def make_population() -> MakePopulation:
     import torch
 
-    from recollect.tasks.build import build_task
+    from recollect.tasks.build import task_of
     from recollect.training.population import Population
 
     def make(runs: Sequence[RunSpec]) -> Population:
         cpu = torch.device("cpu")
-        return Population(
-            runs, build_task(runs[0].task, runs[0].data_seed, runs[0].train.batch, cpu), cpu
-        )
+        return Population(runs, task_of(runs[0], cpu), cpu)
 
     return make
 

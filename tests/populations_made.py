@@ -9,7 +9,7 @@ from recollect.training.population import Population
 
 def advance(population: Population, steps: int) -> Population:
     for _ in range(steps):
-        population.train_step(population.task.batch("train", population.step))
+        population.train_step(population.next_rows())
     return population
 
 

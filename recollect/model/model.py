@@ -1,7 +1,8 @@
 """The model around any mixer: embedding + positions + pre-norm blocks + tied head,
 for P members at once.
 
-Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary.
+Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. Rows
+may be each member's own: then tokens, positions and labels have P in front.
 Only labelled positions are read: after the last mixer nothing looks at other positions, so what
 that mixer does for its output (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of
 a small model) work on K positions instead of L. The loss is the same.
@@ -72,7 +73,14 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Branch]:
         """The same at K positions of each row."""
         x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
-        return at_positions(x_PBLD, where_BK), Branch(self.mixer.at(seen_PBLD, where_BK))
+        # Mixers save work at positions that all members share; at own ones they do all of it.
+        shared = where_BK.dim() == 2
+        mixed_PBKD = (
+            self.mixer.at(seen_PBLD, where_BK)
+            if shared
+            else at_positions(self.mixer(seen_PBLD), where_BK)
+        )
+        return at_positions(x_PBLD, where_BK), Branch(mixed_PBKD)
 
     def _seen(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
         """x + branch, and what the mixer sees of it."""
@@ -153,7 +161,7 @@ class Model(nn.Module):
         """What the head sees of the labelled positions, (P, B * K, D)."""
         x = self.embedding(tokens_BL)
         if self.positions is not None:
-            x = x + self.positions(tokens_BL.shape[1])
+            x = x + self.positions(tokens_BL.shape[-1])
         x = self.dropout(x)
         branch: Branch | None = None
         *early, last = self.layers
@@ -173,13 +181,13 @@ class Model(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """Each member's summed cross-entropy over its labels, (P,), to train by."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
-        return head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE).sum(1)
+        return head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(-2), IGNORE).sum(1)
 
     def verdict(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss, (P,), and which labels are right, (P, B * K), to judge by."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
         loss_PM, right_PM = head_verdict(
-            x_PMD, self.embedding.weight, batch.labels_BK.flatten(), IGNORE
+            x_PMD, self.embedding.weight, batch.labels_BK.flatten(-2), IGNORE
         )
         return loss_PM.sum(1), right_PM
 

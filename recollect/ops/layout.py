@@ -19,13 +19,15 @@ def merge_heads(x_PBHLD: Tensor) -> Tensor:
 
 
 def at_positions(x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-    """x_PBKD: some positions of each row, the same for all members."""
+    """x_PBKD: some positions of each row, the same for all members, or (where_PBK) each member's
+    own.
+    """
     return x_PBLD.gather(2, places(where_BK, x_PBLD))
 
 
 def places(where_BK: Tensor, like_PBLD: Tensor) -> Tensor:
     """The index that `gather` and `scatter` along the positions of such a tensor take."""
-    return where_BK[None, :, :, None].expand(like_PBLD.shape[0], -1, -1, like_PBLD.shape[3])
+    return where_BK[..., None].expand(like_PBLD.shape[0], -1, -1, like_PBLD.shape[3])
 
 
 def rotate(x: Tensor, base: float = 10_000.0, start: int = 0) -> Tensor:

@@ -14,7 +14,7 @@ from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.store import Store
 from recollect.tasks.base import Task
-from recollect.tasks.build import build_task
+from recollect.tasks.build import task_of
 
 
 class Shapes:
@@ -37,7 +37,7 @@ class Shapes:
         key = data_key(run)
         if self._task is None or self._task[0] != key:
             self._task = None  # before the new one is built: two sets of rows need not fit
-            self._task = (key, build_task(run.task, run.data_seed, run.train.batch, self.device))
+            self._task = (key, task_of(run, self.device))
         return self._task[1]
 
     @property
@@ -99,4 +99,4 @@ class Shapes:
 
 def data_key(run: RunSpec) -> str:
     """Equal for runs that see the same rows."""
-    return f"{run.task!r} {run.data_seed} {run.train.batch}"
+    return f"{run.task!r} {run.data_seed} {run.train.batch} {run.train.last_batch}"

@@ -70,6 +70,12 @@ class RunSpec(Spec):
             self.task.check_batch(self.train.batch)
         except ValueError as error:
             raise ValueError(f"train.{error}") from None
+        for option, value in (("order", "seed"), ("last_batch", "keep")):
+            if getattr(self.train, option) == value and self.task.data == "fresh":
+                raise ValueError(
+                    f'train.{option} = "{value}": with data = "fresh" every row is new and there '
+                    f"are no epochs; leave {option} out"
+                )
         return self
 
     @classmethod
@@ -94,7 +100,8 @@ class RunSpec(Spec):
 
     @property
     def steps_per_epoch(self) -> int:
-        return steps_per_epoch(self.task.train_rows, self.train.batch)
+        train = self.train
+        return steps_per_epoch(self.task.train_rows, train.batch, train.last_batch == "keep")
 
 
 def _digest(text: str) -> str:
@@ -127,7 +134,9 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
     batch = train["batch"]
     # A bad batch is reported by its own field.
     rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1
-    train["steps"] = max(1, round(epochs * steps_per_epoch(task.train_rows, rows_per_step)))
+    keep_last = train.get("last_batch") == "keep"
+    per_epoch = steps_per_epoch(task.train_rows, rows_per_step, keep_last)
+    train["steps"] = max(1, round(epochs * per_epoch))
 
 
 def _shared(value: Any) -> Any:

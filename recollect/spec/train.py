@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from recollect.spec.base import Later, PerMember, Spec
 
 Exempt = Literal["none", "dynamics", "dynamics+norms+biases"]
+Order = Literal["shared", "seed"]
+LastBatch = Literal["drop", "keep"]
 Precision = Literal["fp32", "tf32", "bf16"]
 Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
 
@@ -49,6 +51,14 @@ class TrainSpec(Spec):
     )
     steps: int = Field(ge=1, le=100_000_000, examples=[1000], description="optimiser steps")
     batch: int = Field(ge=1, le=1_000_000, examples=[512], description="rows per step")
+    order: Annotated[Order, Later()] = Field(
+        default="shared",
+        description="of the training rows: one that all seeds share, or one drawn from each seed",
+    )
+    last_batch: Annotated[LastBatch, Later()] = Field(
+        default="drop",
+        description="rows at the end of an epoch that fill no batch: left out, or a smaller step",
+    )
     evaluations: int = Field(
         ge=1,
         le=1_000_000,

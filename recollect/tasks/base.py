@@ -5,12 +5,13 @@ Nothing here reads or moves a global random state, so a task gives the same batc
 was built before, and the same integers on every device (see ops/randomness.py). Train and test
 never share an example (see splits.py).
 
-Shapes: B rows of a batch, L length, K labelled positions per row.
+Shapes: B rows of a batch, L length, K labelled positions per row. Where each of P members sees rows
+of its own, every field of a batch has P in front.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import torch
@@ -34,7 +35,7 @@ class Batch:
 
     @property
     def rows(self) -> int:
-        return self.tokens_BL.shape[0]
+        return self.tokens_BL.shape[-2]
 
     def tensors(self) -> list[Tensor]:
         """All fields, in the order of their definition."""
@@ -47,7 +48,23 @@ class Batch:
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
         """The rows of all parts, in order."""
-        return cls(*map(torch.cat, zip(*(part.tensors() for part in parts), strict=True)))
+        fields = zip(*(part.tensors() for part in parts), strict=True)
+        return cls(*(torch.cat(tensors, dim=-2) for tensors in fields))
+
+    def padded(self, rows: int) -> Self:
+        """Filled up to so many rows with copies of the first one that carry no labels: they change
+        no loss.
+        """
+        missing = rows - self.rows
+        if missing <= 0:
+            return self
+        filling = self.map(lambda field: field[..., :1, :].expand(*field.shape[:-2], missing, -1))
+        filling = replace(
+            filling,
+            labels_BK=torch.full_like(filling.labels_BK, IGNORE),
+            scored_BK=torch.zeros_like(filling.scored_BK),
+        )
+        return self.join([self, filling])
 
 
 class Task(ABC):
@@ -64,9 +81,11 @@ class Task(ABC):
     has_training_set: bool  # rows are trained on again and again: there is a TRAIN_SAMPLE
 
     @abstractmethod
-    def batch(self, split: str, step: int) -> Batch:
+    def batch(self, split: str, step: int, seeds: Sequence[int] | None = None) -> Batch:
         """The training rows of step `step` (from 0), or the `step`-th piece of an evaluated
         split.
+
+        With `seeds` a member of each seed gets training rows in an order drawn from it.
         """
 
     @abstractmethod

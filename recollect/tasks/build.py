@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from recollect.spec.run import RunSpec
 from recollect.tasks import copying, mqar, ngram_lookup, recall
 from recollect.tasks.base import Task
 from recollect.tasks.feed import Feed, RowSource
@@ -20,6 +21,20 @@ SOURCES: dict[str, RowSource[Any]] = {
 }
 
 
-def build_task(spec: TaskSpec, data_seed: int, batch: int, device: torch.device | str) -> Task:
-    """The task of a specification, with `batch` rows a step, on a device."""
-    return Feed(spec, SOURCES[spec.name], data_seed, batch, device)
+def build_task(
+    spec: TaskSpec,
+    data_seed: int,
+    batch: int,
+    device: torch.device | str,
+    keep_last: bool = False,
+) -> Task:
+    """The task of a specification, with `batch` rows a step, on a device; `keep_last`: rows at the
+    end of an epoch that fill no batch are a step too.
+    """
+    return Feed(spec, SOURCES[spec.name], data_seed, batch, device, keep_last)
+
+
+def task_of(run: RunSpec, device: torch.device | str) -> Task:
+    """The data a run trains on and is evaluated with."""
+    train = run.train
+    return build_task(run.task, run.data_seed, train.batch, device, train.last_batch == "keep")

@@ -9,19 +9,25 @@ it.
     fixed        the same rows in the same order in every epoch
     fresh        step s takes the rows s * batch to (s + 1) * batch - 1 of an endless table
 
+With seeds (train.order = "seed") a member's order is drawn from (data seed, its seed, e), and with
+`fixed` rows from (data seed, its seed); the rows are the same for all.
+
 An epoch has train_rows // batch steps. Where that leaves rows over, `reshuffled` leaves out others
-in every epoch and `fixed` the last ones: every step has the same shape.
+in every epoch and `fixed` the last ones; with train.last_batch = "keep" they make one more step.
+Every step has the same shape: what such a step lacks are rows without labels.
 
 Evaluations look at the test splits and, where training rows come again, at the first of these
 (TRAIN_SAMPLE): a third as many as test rows, so that it costs a third as much.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
 
 from recollect.errors import SpecError
 from recollect.ops.randomness import bits, key
+from recollect.spec.recipes.batches import steps_per_epoch
 from recollect.tasks.base import TRAIN_SAMPLE, Batch, Task
 from recollect.tasks.options import TaskSpec
 
@@ -52,6 +58,7 @@ class Feed(Task):
         data_seed: int,
         batch: int,
         device: torch.device | str,
+        keep_last: bool = False,
     ):
         try:
             spec.check_batch(batch)
@@ -63,13 +70,14 @@ class Feed(Task):
         self.length, self.train_length = spec.longest, spec.train_length
         self.labels_per_row, self.test_splits = spec.labels_per_row, spec.test_splits
         self.has_training_set = spec.data != "fresh"
-        self.steps_per_epoch = spec.train_rows // batch
+        self.steps_per_epoch = steps_per_epoch(spec.train_rows, batch, keep_last)
         self._sets: dict[str, Batch] = {}  # whole splits
-        # The newest epoch and its order of rows; the newest block of fresh rows and its number.
-        self._order: tuple[int, torch.Tensor] | None = None
+        # Orders of rows by seed (None: that of all members) and epoch, of the newest epochs; the
+        # newest block of fresh rows and its number.
+        self._orders: dict[tuple[int | None, int], torch.Tensor] = {}
         self._ahead: tuple[int, Batch] | None = None
 
-    def batch(self, split: str, step: int) -> Batch:
+    def batch(self, split: str, step: int, seeds: Sequence[int] | None = None) -> Batch:
         pieces = self.pieces(split) if split != "train" else step + 1
         if not 0 <= step < pieces:
             raise SpecError(
@@ -83,10 +91,18 @@ class Feed(Task):
             return self._fresh(step)
         rows = self._whole("train", self.spec.train_rows)
         epoch, within = divmod(step, self.steps_per_epoch)
-        if self.spec.data == "fixed":
-            return _widen(_cut(rows, within * self.batch_rows, self.batch_rows))
-        chosen_B = self._epoch_order(epoch)[within * self.batch_rows :][: self.batch_rows]
-        return _widen(rows.map(lambda field: field[chosen_B]))
+        first = within * self.batch_rows
+        if self.spec.data == "fixed" and seeds is None:
+            chosen = _cut(rows, first, self.batch_rows)
+        else:
+            span = slice(first, first + self.batch_rows)
+            chosen_B = (
+                self._order(epoch)[span]
+                if seeds is None
+                else torch.stack([self._order(epoch, seed)[span] for seed in seeds])
+            )
+            chosen = rows.map(lambda field: field[chosen_B])
+        return _widen(chosen.padded(self.batch_rows))
 
     def pieces(self, split: str) -> int:
         return -(-self._evaluated(split).rows // self.batch_rows)
@@ -123,11 +139,17 @@ class Feed(Task):
             self._ahead = number, self._rows("train", number * rows, rows)
         return _widen(_cut(self._ahead[1], within * self.batch_rows, self.batch_rows))
 
-    def _epoch_order(self, epoch: int) -> torch.Tensor:
-        if self._order is None or self._order[0] != epoch:
+    def _order(self, epoch: int, seed: int | None = None) -> torch.Tensor:
+        """All rows in the order of an epoch."""
+        epoch = 0 if self.spec.data == "fixed" else epoch
+        if (seed, epoch) not in self._orders:
+            # Packs of runs that train side by side may be an epoch apart.
+            newest = {at: order for at, order in self._orders.items() if at[1] >= epoch - 1}
+            drawn_from = (self.data_seed, *(() if seed is None else ("seed", seed)), epoch)
             counters = torch.arange(self.spec.train_rows, device=self.device)
-            self._order = epoch, bits(key("order", self.data_seed, epoch), counters).argsort()
-        return self._order[1]
+            order = bits(key("order", *drawn_from), counters).argsort()
+            self._orders = newest | {(seed, epoch): order}
+        return self._orders[seed, epoch]
 
     def _rows(self, split: str, first: int, count: int) -> Batch:
         return self._source(self.spec, self.data_seed, split, first, count, self.device)

@@ -59,7 +59,7 @@ def train_population(population: Population, decisions: EarlyDecisions) -> Itera
     active = list(population.members)
     while active:
         yield BeforeStep(population.step, len(active))
-        population.train_step(population.task.batch("train", population.step))
+        population.train_step(population.next_rows())
         if population.step not in evaluation_steps:
             continue
         evaluated = _evaluate(population, active, decisions)

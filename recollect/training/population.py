@@ -102,6 +102,8 @@ class Population:
             self.device
         )
         self._optimiser = AdamW(self.model, self._padded, self.device)
+        own = spec.train.order == "seed"
+        self._row_seeds = tuple(run.seed for run in self._padded) if own else None
         self._seeds_P = torch.tensor([run.seed for run in self._padded], device=self.device)
         self._batch: Batch | None = None
         self._recorded = self._new_recording()
@@ -113,8 +115,14 @@ class Population:
 
     # ---- training ----
 
+    def next_rows(self) -> Batch:
+        """The training rows of the next step: the same for all members, or in the order of each
+        member's seed.
+        """
+        return self.task.batch("train", self._step, self._row_seeds)
+
     def train_step(self, batch: Batch) -> None:
-        """One optimiser step of every member on the same rows."""
+        """One optimiser step of every member on these rows."""
         self._hold(batch)
         with self._on_stream(caller_waits=False):
             if self.members[0].model.dropout:
@@ -139,7 +147,7 @@ class Population:
         with matmul_precision(self.device, precision):
             with autocast(self.device, precision):
                 loss_P = self.model.loss(self._pad_rows(batch))
-            loss_P = loss_P / (batch.labels_BK != IGNORE).sum().clamp(min=1)
+            loss_P = loss_P / (batch.labels_BK != IGNORE).sum((-2, -1)).clamp(min=1)
             # The sum, not the mean: each member gets exactly the gradient of its own loss.
             loss_P.sum().backward()
         self._optimiser.update()
@@ -159,16 +167,7 @@ class Population:
         """
         if self.device.type != "cpu":
             return batch
-        missing = -batch.rows % (ROW_MULTIPLE * torch.get_num_threads())
-        if not missing:
-            return batch
-        padding = batch.map(lambda field: field[:1].expand(missing, -1))
-        padding = dataclasses.replace(
-            padding,
-            labels_BK=torch.full_like(padding.labels_BK, IGNORE),
-            scored_BK=torch.zeros_like(padding.scored_BK),
-        )
-        return Batch.join([batch, padding])
+        return batch.padded(batch.rows + -batch.rows % (ROW_MULTIPLE * torch.get_num_threads()))
 
     # ---- evaluation ----
 

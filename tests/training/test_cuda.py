@@ -16,7 +16,7 @@ from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.spec.run import RunSpec
-from recollect.tasks.build import build_task
+from recollect.tasks.build import build_task, task_of
 from recollect.training.population import Population
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -47,7 +47,7 @@ def run_of(mixer: str, **train: object) -> RunSpec:
 
 
 def population_of(runs: list[RunSpec]) -> Population:
-    return Population(runs, build_task(runs[0].task, 0, runs[0].train.batch, CUDA), CUDA)
+    return Population(runs, task_of(runs[0], CUDA), CUDA)
 
 
 def seeds(run: RunSpec, count: int) -> list[RunSpec]:
@@ -89,13 +89,16 @@ def test_every_mixer_trains_in_every_precision(mixer, precision):
     assert population.diverged() == [0, 0]
 
 
-def test_a_recording_is_the_steps_it_records():
-    runs = seeds(run_of("attention"), 3)
+@pytest.mark.parametrize(
+    "train", [{}, {"order": "seed"}, {"last_batch": "keep", "batch": 1000}], ids=str
+)
+def test_a_recording_is_the_steps_it_records(train):
+    runs = seeds(run_of("attention", **train), 3)
     recorded, plain = population_of(runs), population_of(runs)
     plain._recorded = None
-    for step in range(12):
+    for _ in range(12):
         for population in (recorded, plain):
-            population.train_step(population.task.batch("train", step))
+            population.train_step(population.next_rows())
     for name, value in recorded.state().tensors.items():
         torch.testing.assert_close(
             value, plain.state().tensors[name], rtol=1e-5, atol=1e-7, msg=name

@@ -9,7 +9,7 @@ from recollect.ops.embedding import embedding
 
 
 class Embedding(Layer):
-    """One table per member, looked up with ids that all members share."""
+    """One table per member, looked up with ids that all members share, or with each one's own."""
 
     def __init__(self, population: int, entries: int, width: int, *, std: float = 0.02):
         super().__init__()

@@ -1,8 +1,8 @@
 """The tied head and its loss: scores of every entry, their cross-entropy with the label, and
 whether the label scored highest.
 
-Shapes: P population, M labelled positions (the labels are shared by all members), D width, V
-vocabulary.
+Shapes: P population, M labelled positions, D width, V vocabulary. The labels are those of all
+members (labels_M), or each has its own (labels_PM).
 """
 
 import torch

@@ -86,7 +86,7 @@ def _over_rows(
         labels_M.contiguous(),
         loss_PM,
         right_PM,
-        labels,
+        labels_M.numel(),  # of all members, or of each: rows beyond the last begin again
         vocabulary,
         ignore,
         TRAIN=right_PM is None,

@@ -19,7 +19,7 @@ from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.store.keep_policy import evenly_spaced
 from recollect.store.weights import FOLDER, SUFFIX, WeightsHeader, kept_files, read, write
-from recollect.tasks.build import build_task
+from recollect.tasks.build import task_of
 from recollect.training.population import Population
 
 Weights = dict[str, Tensor]  # of one member, without the population axis
@@ -74,12 +74,12 @@ def _train(
         *evenly_spaced([step for step in run.train.evaluation_steps() if step < last], SNAPSHOTS),
         last,
     }
-    data = build_task(run.task, run.data_seed, run.train.batch, device)
+    data = task_of(run, device)
     population = Population([run], data, device)
     found: dict[int, Weights] = {}
     tell(0, last)
     for step in range(1, last + 1):
-        population.train_step(data.batch("train", step - 1))
+        population.train_step(population.next_rows())
         if step in wanted:
             found[step] = population.weights(run.run_id)
         if step % max(1, last // 100) == 0 or step == last:

@@ -26,7 +26,7 @@ from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.spec.train import Precision
 from recollect.store import checkpoint
-from recollect.tasks.build import build_task
+from recollect.tasks.build import task_of
 from recollect.training.population import Population
 from recollect.training.precision import matmul_precision
 
@@ -193,7 +193,7 @@ def _sizes(memory_bytes: int, device: torch.device) -> Iterator[int]:
 def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float, int]:
     """Run-steps per second, seconds of the first step, bytes per member at the peak."""
     members = [run.model_copy(update={"seed": seed}) for seed in range(size)]
-    task = build_task(run.task, run.data_seed, run.train.batch, device)
+    task = task_of(run, device)
     task.batch("train", 0)
     wait(device)
     if device.type == "cuda":
@@ -202,18 +202,18 @@ def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float,
     start = time.perf_counter()
     precompile(run, task, device)
     population = Population(members, task, device)
-    population.train_step(task.batch("train", 0))
+    population.train_step(population.next_rows())
     wait(device)
     first_s = time.perf_counter() - start
     for _ in range(warm_steps(device)):
-        population.train_step(task.batch("train", population.step))
+        population.train_step(population.next_rows())
     wait(device)
     start, steps, elapsed = time.perf_counter(), 0, 0.0
     while not steps or elapsed < TIMED_S:
         population.restart_clock()  # a fast machine would come to the end of the run
         # Training does not wait for the device after every step either.
         for _ in range(TIMED_STEPS):
-            population.train_step(task.batch("train", population.step))
+            population.train_step(population.next_rows())
         wait(device)
         steps += TIMED_STEPS
         elapsed = time.perf_counter() - start

@@ -25,7 +25,7 @@ from recollect.running.planning.cost import has_foreign_code
 from recollect.running.planning.precompile import precompile
 from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
-from recollect.tasks.build import build_task
+from recollect.tasks.build import task_of
 
 # With several threads each; a machine with a GPU has cores for more, but other workers may want
 # them too.
@@ -128,7 +128,7 @@ def main() -> None:
         with contextlib.suppress(Exception):
             run = RunSpec.from_json(line)
             with threads_for(run, 1):
-                data = build_task(run.task, run.data_seed, run.train.batch, device)
+                data = task_of(run, device)
                 precompile(run, data, device)
             if device.type == "cuda":
                 torch.cuda.empty_cache()

@@ -15,7 +15,7 @@ from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
-from recollect.tasks.build import build_task
+from recollect.tasks.build import task_of
 
 # Further shapes are scaled from the nearest measured one by their operations, and so are those for
 # which no time is left: a forecast should not be waited for.
@@ -137,7 +137,7 @@ class _Measuring:
         """As many members as train fastest, or without `probe` two."""
         run = todo[0]
         with threads_for(run, self.threads):
-            task = build_task(run.task, run.data_seed, run.train.batch, self.device)
+            task = task_of(run, self.device)
             together, need = min(2, len(todo)), memory.Need(cost(run).memory_bytes)
             if probe:
                 need = memory.estimate_need(todo, task, self.device)

@@ -74,7 +74,7 @@ def measure_allocation(members: Sequence[RunSpec], task: Task, device: torch.dev
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     population = Population(members, task, device)
-    population.train_step(task.batch("train", 0))
+    population.train_step(population.next_rows())
     population.evaluate()
     return torch.cuda.max_memory_allocated(device) - before
 

@@ -44,7 +44,7 @@ def precompile(run: RunSpec, task: Task, device: torch.device) -> None:
             population = Population(
                 [run.model_copy(update={"seed": seed}) for seed in range(members)], task, device
             )
-            population.train_step(task.batch("train", 0))
+            population.train_step(population.next_rows())
             population.evaluate()
 
 

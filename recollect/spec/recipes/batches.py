@@ -13,6 +13,8 @@ def usual_batch(length: int, rows: int) -> int:
     return min(next(fitting, _LONGER), rows)
 
 
-def steps_per_epoch(rows: int, batch: int) -> int:
-    """An epoch has whole batches only; one at least."""
-    return max(1, rows // batch)
+def steps_per_epoch(rows: int, batch: int, keep_last: bool = False) -> int:
+    """An epoch has whole batches only, one at least; `keep_last`: rows that fill none are a step
+    of their own.
+    """
+    return max(1, -(-rows // batch) if keep_last else rows // batch)

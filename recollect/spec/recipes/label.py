@@ -105,7 +105,8 @@ def _made(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]
     batch, steps = _count(train, "batch"), _count(train, "steps")
     # A task of strings has no length: how long it is trained is a size.
     if length and rows and batch and steps:
-        yield "train.epochs", round(steps / steps_per_epoch(rows, batch), 2)
+        keep_last = train.get("last_batch") == "keep"
+        yield "train.epochs", round(steps / steps_per_epoch(rows, batch, keep_last), 2)
         if batch != usual_batch(length, rows):
             yield "train.batch", batch
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from recollect.ops import embedding as embedding_of
+
 kernel = pytest.importorskip(
     "recollect.ops.embedding.triton_kernel", reason="Triton is not installed"
 )
@@ -142,3 +144,16 @@ def test_strided_arguments():
         gradient(table, ids, g[:, :1, :1].expand(2, 2, 5, 3)),
         gradient(table, ids, g[:, :1, :1].repeat(1, 2, 5, 1)),
     )
+
+
+def test_ids_of_each_member_are_looked_up_in_its_own_table(monkeypatch):
+    """With the kernel below it, as on a GPU."""
+    monkeypatch.setattr(embedding_of, "use_triton", lambda *tensors: True)
+    table, ids, g = parts((3, 9, 2, 5, 7))
+    own_PBL = torch.stack([ids, ids.flip(0), (ids + 1) % 9])
+    table.requires_grad_()
+    found = embedding_of.embedding(table, own_PBL)
+    dtable = torch.autograd.grad(found, table, g)[0]
+    for p in range(3):
+        assert torch.equal(found[p], table[p, own_PBL[p]])
+        assert_is_the_sum(dtable[p : p + 1], own_PBL[p], g[p : p + 1])

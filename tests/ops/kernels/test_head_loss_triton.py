@@ -83,6 +83,22 @@ def assert_near(found: Tensor, wanted: Tensor, tolerance: float) -> None:
     assert error(found, wanted) <= tolerance
 
 
+def test_labels_of_each_member_are_its_own():
+    x, table, labels, g = parts((3, 7, 5, 17))
+    own_PM = torch.stack([labels, labels.flip(0), labels.roll(1)])
+    found = trained(kernel.head_loss, x, table, own_PM, g)
+    verdict = kernel.head_verdict(x, table, own_PM, IGNORE)
+    for p in range(3):
+        one = slice(p, p + 1)
+        alone = trained(plain, x[one].double(), table[one].double(), own_PM[p], g[one].double())
+        for mine, wanted in zip(found, alone, strict=True):
+            assert_near(mine[one], wanted, 2e-6)
+        right = plain_verdict(x[one], table[one], own_PM[p], IGNORE)[1]
+        assert torch.equal(verdict[1][one], right)
+        both = plain_verdict(x, table, own_PM, IGNORE)
+        assert torch.equal(both[1][one], right)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
 @pytest.mark.parametrize("shape", cases(), ids=str)
 def test_loss_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance):
