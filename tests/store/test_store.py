@@ -21,7 +21,6 @@ from recollect.rows import Evaluation, StopReason
 from recollect.store import MAX_LOST, PlannedRun, Result, Store
 from recollect.store.database import FILE
 from recollect.store.ownership import this_process
-from recollect.store.schema import evaluation
 
 RUNS = ("a", "b", "c", "d", "e")
 
@@ -75,19 +74,6 @@ def test_every_float_comes_back_as_it_went_in(
     )  # repr tells nan from nothing and -0.0 from 0.0
     assert repr(store.rows()[0].accuracy) == repr(numbers[2])
     assert repr(store.rows()[0].train_score) == repr(trained)
-
-
-def test_a_point_stored_before_training_rows_were_scored_has_no_such_score() -> None:
-    assert evaluation((3, 1.0, 2.0, 0.5, 0.25, "{}")) == Evaluation(3, 1.0, 2.0, 0.5, 0.25)
-    with_slices = evaluation((3, 1.0, 2.0, 0.5, 0.25, '{"length 3": {"exact": 0.5}}'))
-    assert with_slices.slices == {"length 3": {"exact": 0.5}}
-    assert with_slices.train_score is None
-
-
-@pytest.mark.parametrize("slices", ["[]", '"a"', '{"train": 3}', "3"])
-def test_slices_that_nobody_wrote_are_named(slices: str) -> None:
-    with pytest.raises(ValueError, match=r"slices .*: not as they were written"):
-        evaluation((3, 1.0, 2.0, 0.5, 0.25, slices))
 
 
 @pytest.mark.parametrize("reason", [None, "solved", "hopeless"])
