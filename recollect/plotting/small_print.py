@@ -7,6 +7,8 @@ from recollect.analysis import Cell, flatten
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import value_text
 from recollect.plotting.text import SCORE_NAMES
+from recollect.spec.recipes import recipe_name, recipe_of
+from recollect.spec.recipes.label import UNCOVERED
 
 BAND_WORDS = {
     "min-max": "band: lowest to highest seed",
@@ -48,15 +50,24 @@ def results_text(cells: Sequence[Cell]) -> str:
 
 
 def recipe_text(specs: Sequence[Mapping[str, Any]]) -> str:
-    """The recipe in one line; where it differs between tasks or models, all values."""
+    """The recipe by name and its numbers in one line; where it differs between tasks or models, all
+    values.
+    """
     flats = [flatten(spec) for spec in specs]
-    texts = []
+    texts = [_recipe_names(specs)]
     for word, key in RECIPE_KEYS.items():
         values = {canonical(flat[key]): flat[key] for flat in flats if key in flat}
         ordered = sorted(values.values(), key=lambda entry: (str(type(entry)), entry))
         if ordered:
             texts.append(f"{word} {' or '.join(value_text(entry) for entry in ordered)}")
-    return ", ".join(texts)
+    return ", ".join(filter(None, texts))
+
+
+def _recipe_names(specs: Sequence[Mapping[str, Any]]) -> str:
+    """study, or what differs from it; where cells differ in that, the names alone."""
+    full = list(dict.fromkeys(recipe_of(spec) for spec in specs))
+    names = full if len(full) == 1 else list(dict.fromkeys(recipe_name(spec) for spec in specs))
+    return "" if names == [UNCOVERED] else " or ".join(name for name in names if name != UNCOVERED)
 
 
 def score_label(cells: Sequence[Cell]) -> str:

@@ -423,8 +423,8 @@ OPTIONS = {
     "watch": {"folders", "--port"},
     "inspect": {"folder", "run", "--again", "--device", "--plugin"},
     "figure": {
-        *("name", "folders", "-o", "--output", "--band", "--size", "--title", "--no-title"),
-        *("--caption", "--no-caption", "--compare", "--where", "--tau", "--against"),
+        *("name", "folders", "-o", "--output", "--band", "--size", "--title"),
+        *("--caption", "--compare", "--where", "--tau", "--against"),
     },
     "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
     "mixers": {"name", "--width", "--length", "--plugin"},

@@ -59,7 +59,7 @@ def test_table_2_in_markdown():
         "planned "
         "runs have a result, 0 of them diverged "
         "(counted at chance). Not run: S6 + MLP.  \n"
-        "Recipe: vocabulary 8192, data reshuffled, batch 512, "
+        "Recipe: plain, vocabulary 8192, data reshuffled, batch 512, "
         "steps 9750, "
         "weight decay 0.1, warmup 0.1, schedule cosine, "
         "precision bf16.  \n"
