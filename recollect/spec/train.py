@@ -1,6 +1,6 @@
 """How a run is trained: AdamW, its schedule, and when the run is evaluated."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,11 @@ class TrainSpec(Spec):
     )
     warmup: Annotated[float, PerMember()] = Field(
         default=0.1, ge=0, le=1, description="share of the steps with a rising rate"
+    )
+    warmup_steps: Annotated[int, PerMember(), Later()] = Field(
+        default=0,
+        ge=0,
+        description="steps with a rising rate, in place of a share of them; 0: as warmup says",
     )
     decay: Annotated[Decay, PerMember()] = Field(
         default="cosine", description="what the rate does after the warmup"
@@ -71,6 +76,12 @@ class TrainSpec(Spec):
         le=1,
         description="stop a run after two evaluations in a row with at least this score; 0: never",
     )
+    solved_evaluations: Annotated[int, PerMember(), Later()] = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="evaluations in a row that stop_solved wants; Zoology: 1",
+    )
     stop_hopeless: Annotated[float, PerMember(), Later()] = Field(
         default=0.0,
         ge=0,
@@ -78,6 +89,26 @@ class TrainSpec(Spec):
         description="stop a run whose training loss cannot fall any more, once only this share of "
         "its learning rate is ahead; 0: never",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_warmup(cls, raw: Any) -> Any:
+        """A warmup in steps leaves none as a share."""
+        return {"warmup": 0.0} | raw if isinstance(raw, dict) and raw.get("warmup_steps") else raw
+
+    @model_validator(mode="after")
+    def _has_one_warmup(self) -> Self:
+        if self.warmup_steps and self.warmup:
+            raise ValueError(
+                f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps}: give one of the "
+                "two"
+            )
+        if self.warmup_steps > self.steps:
+            raise ValueError(
+                f"warmup_steps = {self.warmup_steps}: must be at most steps = {self.steps}; use "
+                "fewer"
+            )
+        return self
 
     @model_validator(mode="after")
     def _can_be_evaluated(self) -> Self:

@@ -45,7 +45,7 @@ class EarlyDecisions:
         """Why this run may end with this evaluation, if it may."""
         curve = self._curves.setdefault(run.run_id, [])
         curve.append(evaluation)
-        del curve[: -(EVALUATIONS + 1)]
+        del curve[: -max(EVALUATIONS + 1, run.train.solved_evaluations)]
         if is_solved(run, curve):
             return "solved"
         if run.train.stop_hopeless > 0:
@@ -57,9 +57,13 @@ class EarlyDecisions:
 
 
 def is_solved(run: RunSpec, curve: Sequence[Evaluation]) -> bool:
-    """Twice in a row: one lucky evaluation is not a result."""
-    scores = [point.score(run.task.score_name) for point in curve[-2:]]
-    return run.train.stop_solved > 0 and len(scores) == 2 and min(scores) >= run.train.stop_solved
+    """Twice in a row unless the specification says otherwise: one lucky evaluation is not a
+    result.
+    """
+    train = run.train
+    scores = [point.score(run.task.score_name) for point in curve[-train.solved_evaluations :]]
+    enough = len(scores) == train.solved_evaluations
+    return train.stop_solved > 0 and enough and min(scores) >= train.stop_solved
 
 
 def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, float]) -> bool:

@@ -16,7 +16,7 @@ def rates(run: RunSpec) -> np.ndarray:
     """
     train = run.train
     step = np.arange(train.steps)
-    rising = round(train.warmup * train.steps)
+    rising = train.warmup_steps or round(train.warmup * train.steps)
     ramp = np.minimum(1.0, (step + 1) / max(1, rising))
     # 0 at the end of the warmup, 1 after the last step
     done = np.maximum(0.0, (step - rising) / max(1, train.steps - rising))

@@ -132,6 +132,8 @@ CHANGEABLE = [
     for case in CASES
     if len(typing.get_args(case.values[2].annotation)) != 1 or case.values[1][-1] != "name"
 ]
+# What another value of a field needs beside it.
+NEEDED: dict[str, dict[tuple[str, ...], Any]] = {"warmup_steps": {("train", "warmup"): 0.0}}
 FIXED = ("data", "order", "last_batch")  # of tasks whose rows are new at every step: one choice
 
 
@@ -139,6 +141,8 @@ FIXED = ("data", "order", "last_batch")  # of tasks whose rows are new at every 
 def test_another_value_of_any_field_is_another_run(
     base: dict[str, Any], path: tuple[str, ...], field: FieldInfo, value: Any, examples: int
 ) -> None:
+    for beside, needed in NEEDED.get(path[-1], {}).items():
+        base = changed(base, beside, needed)
     before, accepted = RunSpec.parse(base).run_id, set()
 
     @settings(max_examples=examples, deadline=None, database=None, derandomize=True)

@@ -139,6 +139,22 @@ def test_solved_means_twice_in_a_row(make_run, scores, solved_at):
     assert last.step == (solved_at or 8)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "scores", "solved_at"),
+    [
+        (1, [0.1, 0.9, 0.1], 4),
+        (1, [0.99], 2),
+        (3, [0.9, 0.9, 0.1, 0.9, 0.9, 0.9], 12),
+        (6, [0.9] * 8, 12),
+    ],
+)
+def test_solved_means_as_often_in_a_row_as_wanted(make_run, wanted, scores, solved_at):
+    wish = {"train.stop_solved": 0.9, "train.solved_evaluations": wanted}
+    run = make_run({"train.steps": 16, "train.evaluations": 8, **wish})
+    last = evaluations_of(Scripted({run: scores}))[-1]
+    assert (last.step, last.ends[0].stopped_early) == (solved_at, "solved")
+
+
 def test_without_a_wish_nothing_stops_early(make_run):
     run = make_run()
     assert [look.step for look in evaluations_of(Scripted({run: [1.0] * 3}))] == [2, 4, 6]

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import (
     SequentialLR,
 )
 
+from recollect.errors import SpecError
 from recollect.spec.run import RunSpec
 from recollect.training.schedule import rates
 
@@ -106,3 +107,34 @@ def test_a_last_epoch_that_is_not_whole_still_trains(make_run):
         found, torch_rates(5, lambda o: CosineAnnealingLR(o, 5)).repeat(4)[:18], rtol=1e-9
     )
     assert found.min() > 0
+
+
+@pytest.mark.parametrize("decay", ["cosine", "linear", "constant"])
+def test_a_warmup_in_steps_is_the_same_share_of_them(make_run, decay):
+    in_steps = run_with(make_run, steps=40, evaluations=1, warmup_steps=7, decay=decay)
+    as_share = run_with(make_run, steps=40, evaluations=1, warmup=7 / 40, decay=decay)
+    assert in_steps.train.warmup == 0
+    np.testing.assert_array_equal(rates(in_steps), rates(as_share))
+    longer = run_with(make_run, steps=80, evaluations=1, warmup_steps=7, decay=decay)
+    assert int(rates(longer).argmax()) == 6
+    assert in_steps.shape_id == as_share.shape_id
+    assert RunSpec.from_json(in_steps.canonical_json()) == in_steps
+
+
+@pytest.mark.parametrize(
+    ("train", "text"),
+    [
+        (
+            {"warmup": 0.1, "warmup_steps": 3},
+            "train: warmup = 0.1 and warmup_steps = 3: give one of the two",
+        ),
+        (
+            {"warmup_steps": 7},
+            "train: warmup_steps = 7: must be at most steps = 6; use fewer",
+        ),
+    ],
+)
+def test_a_warmup_that_cannot_be_is_refused(make_run, train, text):
+    with pytest.raises(SpecError) as caught:
+        run_with(make_run, **train)
+    assert str(caught.value) == text

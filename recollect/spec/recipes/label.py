@@ -20,7 +20,10 @@ from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
 from recollect.spec.recipes.recipe import RECIPES, mixer_names
 
 # When a run is evaluated and when it may stop early: no part of what was trained.
-EVALUATION_KEYS = ("train.evaluations", "train.stop_solved", "train.stop_hopeless")
+EVALUATION_KEYS = (
+    *("train.evaluations", "train.stop_solved", "train.solved_evaluations"),
+    "train.stop_hopeless",
+)
 
 VOCABULARY, ALPHABET = 8192, 26  # the study's: runs with fewer tokens or letters are reduced ones
 UNCOVERED = "none"
