@@ -1,7 +1,7 @@
 """The same work from Python: `recollect.run("sweep.toml", out="out").to_pandas()`."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from recollect.spec.sweep import Sweep, build_sweep
 
 
 def run(
-    sweep: Sweep | Mapping[str, Any] | Path | str | None,
+    sweep: Sweep | Mapping[str, Any] | Path | str | Sequence[Sweep | Path | str] | None,
     out: Path | str,
     device: str = "auto",
     overrides: Iterable[str] = (),
@@ -23,19 +23,23 @@ def run(
     keep: str | None = None,
     snapshots: int | None = None,
     budget: float | None = None,
+    search: str | None = None,
     workers: int = 1,
     plugins: Iterable[Path | str] = (),
     stop: Callable[[], int] = never,
     signals: bool = False,
     retry_failed: bool = False,
 ) -> Results:
-    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep) into
-    `out`; returns its results. Without a sweep, train what `out` holds.
+    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep), or of
+    several in their order, into `out`; returns its results. Without a sweep, train what `out`
+    holds.
 
     `keep` and `snapshots` say whose weights are kept, as on the command line; without both, as the
     folder began, or the best of each cell. With a `budget` of minutes the most telling runs come
-    first, and what is not reached stays todo. `workers` are processes that train; 0 takes as many
-    as suit the cores and the memory. With more than one, the calling script needs the usual
+    first, and what is not reached stays todo. With `search="edges"` only what the edges of the
+    windows need is trained, the rest stays todo (docs/decisions/search-edges.md). `workers` are
+    processes that train; 0 takes as many as suit the cores and the memory. With more than one, the
+    calling script needs the usual
     `if __name__ == "__main__":`. `plugins` are files that register mixers. `listen` gets the events
     of recollect/running/events.py. When `stop`, asked between steps, returns an exit code, or with
     `signals` when the process is asked to end, checkpoints are saved and Stopped is raised.
@@ -47,19 +51,22 @@ def run(
 
         for file in files:
             load_plugin(file)
-    if isinstance(sweep, str | Path):
-        sweep = open_sweep(str(sweep), overrides)
-    elif sweep is not None and not isinstance(sweep, Sweep):
-        sweep = build_sweep(sweep)
+    if sweep is None:
+        sweeps = []
+    elif isinstance(sweep, Sequence) and not isinstance(sweep, str):
+        sweeps = [_open(one, overrides) for one in sweep]
+    else:
+        sweeps = [_open(sweep, overrides)]
     folder = Path(out)
     with Interrupts() if signals else contextlib.nullcontext() as interrupts:
         engine.train(
             folder,
-            sweep,
+            sweeps,
             device=device,
             keep=keep,
             snapshots=snapshots,
             budget=limit,
+            search=search,
             workers=workers,
             plugins=files,
             retry_failed=retry_failed,
@@ -67,3 +74,11 @@ def run(
             stop=(lambda: stop() or interrupts.exit_code()) if interrupts else stop,
         )
     return Results.load(folder)
+
+
+def _open(sweep: Sweep | Mapping[str, Any] | Path | str, overrides: Iterable[str]) -> Sweep:
+    if isinstance(sweep, Sweep):
+        return sweep
+    if isinstance(sweep, str | Path):
+        return open_sweep(str(sweep), overrides)
+    return build_sweep(sweep)

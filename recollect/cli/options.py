@@ -43,6 +43,14 @@ Minutes = Annotated[
         help="stop after so many, start-up included; the most telling runs are trained first",
     ),
 ]
+Search = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="edges: train only what the edges of the windows need, the rest stays todo; "
+        "all: every run",
+    ),
+]
 Workers = Annotated[
     int,
     typer.Option(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from recollect.analysis import rate_text, score_text
 from recollect.rows import RunRow
@@ -22,6 +23,7 @@ from recollect.running.events import (
     RunEnded,
     RunProgress,
     RunsEvaluated,
+    SearchRound,
 )
 from recollect.running.planning.speed import SpeedModel
 from recollect.spec.run import RunSpec
@@ -57,6 +59,7 @@ class Progress:
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
         self._since = time.monotonic()  # up to when time is accounted for
+        self._search = ""  # how far a search has come; then not everything will be trained
         for row in rows:
             if row.is_finished:
                 self._note_row(row)
@@ -115,6 +118,8 @@ class Progress:
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunProgress():
                 self._move(event)
+            case SearchRound():
+                self._search = f"{event.sweep}: {event.text}"
             case RunEnded():
                 self.ended += 1
                 self._examples.setdefault(event.run.shape_id, event.run)
@@ -159,23 +164,28 @@ class Progress:
         """What a log should hold of this event."""
         match event:
             case RunEnded():
-                return f"[{self.ended}/{self.runs}] {_ending(event)}{_eta(self.remaining_s)}"
+                left = "" if self._search else _eta(self.remaining_s)
+                return f"[{self.ended}/{self.runs}] {_ending(event)}{left}"
             case Remark():
                 return event.text
+            case SearchRound():
+                return self._search
             case _:
                 return None
 
     def __rich__(self) -> RenderableType:
         bar = Table.grid(padding=(0, 1))
         share = self.done / self.total if self.total else 1.0
-        left = _eta(self.remaining_s).lstrip(", ")
+        # A search trains less than all, how much less is not known before.
+        left = "" if self._search else _eta(self.remaining_s).lstrip(", ")
         bar.add_row(
             f"{self.ended} of {self.runs} runs",
             ProgressBar(total=1.0, completed=share, width=40),
             f"{share:4.0%}",
             left,
         )
-        return Group(bar, self._scores())
+        search = [Text(self._search)] if self._search else []
+        return Group(bar, *search, self._scores())
 
     def _scores(self) -> Table:
         rates = sorted({rate for best in self._best.values() for rate in best})

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from recollect.cli.options import (
     Minutes,
     Out,
     Plugins,
+    Search,
     Sets,
     Snapshots,
     Workers,
@@ -24,6 +26,7 @@ from recollect.cli.show import write_report
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
+    from recollect.running.engine import Outcome
     from recollect.spec.sweep import Sweep
 
 
@@ -33,7 +36,7 @@ def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
     """
     from recollect.spec.sweep import read_sweep
 
-    _train(out, read_sweep(Path(__file__).with_name("demo.toml")), device=device, workers=0)
+    _train(out, [read_sweep(Path(__file__).with_name("demo.toml"))], device=device, workers=0)
     page = write_report([out], None)
     if sys.stdout.isatty() and (
         sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -44,11 +47,12 @@ def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
 
 
 def run(
-    spec: Annotated[
-        str,
+    specs: Annotated[
+        list[str],
         typer.Argument(
             metavar="SPEC.toml",
-            help="the sweep to train, or one of the study's: paper:fig1, paper:fig1:small, ...",
+            help="the sweeps to train, in this order, or one of the study's: paper:fig1, "
+            "paper:fig1:small, ...",
         ),
     ],
     out: Out,
@@ -56,6 +60,7 @@ def run(
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
     budget: Minutes = None,
+    search: Search = None,
     keep: Keep = None,
     snapshots: Snapshots = None,
     workers: Workers = 0,
@@ -66,22 +71,23 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Plan, train and store a sweep."""
+    """Plan, train and store a sweep, or several."""
     limit = Budget.start(budget, workers)
     from recollect.reports.paper.presets import open_sweep
 
     load_plugins(plugin)
-    sweep = open_sweep(spec, sets)
+    sweeps = [open_sweep(spec, sets) for spec in specs]
     if dry_run:
-        _show_forecast(sweep, out, device)
+        _show_forecast(sweeps, out, device)
         return
     _train(
         out,
-        sweep,
+        sweeps,
         device=device,
         keep=keep,
         snapshots=snapshots,
         budget=limit,
+        search=search,
         workers=workers,
         plugins=plugin,
     )
@@ -92,6 +98,7 @@ def resume(
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
     budget: Minutes = None,
+    search: Search = None,
     workers: Workers = 0,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="try failed runs once more")
@@ -104,6 +111,7 @@ def resume(
         folder,
         device=device,
         budget=limit,
+        search=search,
         workers=workers,
         plugins=plugin,
         retry_failed=retry_failed,
@@ -159,7 +167,7 @@ def score(
     asked = ScoreRequest.read(card, mixer, sets, against)
     try:
         if mixer:
-            _train(out, asked.sweep, device=device, budget=limit, workers=workers, plugins=plugin)
+            _train(out, [asked.sweep], device=device, budget=limit, workers=workers, plugins=plugin)
     finally:  # what failed or was stopped has a card too
         results = Results.load(out) if mixer and (out / FILE).exists() else Results([], {})
         render(asked.tables(results.rows, results.curves))
@@ -169,7 +177,7 @@ def score(
 
 
 def _train(
-    folder: Path, sweep: "Sweep | None" = None, budget: Budget | None = None, **arguments: Any
+    folder: Path, sweeps: "Sequence[Sweep]" = (), budget: Budget | None = None, **arguments: Any
 ) -> None:
     """Call the engine with a view of what it does, stoppable by signals; say how it ended."""
     from recollect.running.signals import Interrupts
@@ -180,9 +188,9 @@ def _train(
 
     with TrainingView(folder) as view:
         outcome = engine.train(
-            folder, sweep, budget=budget, stop=interrupts.exit_code, listen=view.hear, **arguments
+            folder, sweeps, budget=budget, stop=interrupts.exit_code, listen=view.hear, **arguments
         )
-    _say_results(folder, budget)
+    _say_results(folder, budget, outcome)
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.failures:
@@ -191,7 +199,7 @@ def _train(
         raise typer.Exit(4 if no_memory else 1)
 
 
-def _say_results(folder: Path, budget: Budget | None) -> None:
+def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> None:
     from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
     from recollect.api import Results
     from recollect.running.planning.priority import budget_text
@@ -200,11 +208,15 @@ def _say_results(folder: Path, budget: Budget | None) -> None:
     say(counts_text(count_statuses(results.rows)))
     for summary in summarise(group_cells(results.rows), results.curves):
         say(f"  {sentence(summary)}")
+    for text in outcome.search:
+        say(text)
     if budget:
-        say(budget_text(results.rows, budget.minutes, folder))
+        say(budget_text(results.rows, outcome.next_stage, budget.minutes, folder))
+    elif outcome.search and outcome.counts["todo"]:
+        say(f"train the rest, if it is wanted, with `recollect resume {folder}`")
 
 
-def _show_forecast(sweep: "Sweep", out: Path, device: str) -> None:
+def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.cli.speed_tables import forecast_table
     from recollect.running.engine import choose_device, require_mixers
     from recollect.running.planning.forecast import forecast
@@ -214,5 +226,6 @@ def _show_forecast(sweep: "Sweep", out: Path, device: str) -> None:
     known = Results.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.is_finished}
     target = choose_device(device)
-    require_mixers(sweep.runs, target)
-    render(forecast_table(forecast(sweep.runs, finished, target)))
+    runs = list({run.run_id: run for sweep in sweeps for run in sweep.runs}.values())
+    require_mixers(runs, target)
+    render(forecast_table(forecast(runs, finished, target)))

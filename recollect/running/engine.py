@@ -1,4 +1,4 @@
-"""The one way from a sweep to its results: plan it, train what is todo, tell a listener. The
+"""The one way from sweeps to their results: plan them, train what is todo, tell a listener. The
 command line and `recollect.run` call it.
 
 Nothing here loads torch before a function needs it.
@@ -20,6 +20,8 @@ from recollect.running.events import (
     TrainingStarted,
     ignore,
 )
+from recollect.running.planning import order
+from recollect.running.planning.priority import Stage
 from recollect.running.signals import never
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
@@ -38,69 +40,99 @@ class Outcome:
     failures: tuple[str, ...]  # why, of each run that failed
     processes: int  # that trained
     is_spent: bool  # there was a budget, and it ended before everything was trained
+    next_stage: Stage | None = None  # of what was asked for, by then
+    search: tuple[str, ...] = ()  # how far each search has come
 
 
 def train(
     folder: Path,
-    sweep: Sweep | None = None,
+    sweeps: Sequence[Sweep] = (),
     *,
     device: str = "auto",
     keep: str | None = None,
     snapshots: int | None = None,
     budget: Budget | None = None,
+    search: str | None = None,
     workers: int = 1,
     plugins: Sequence[Path] = (),
     retry_failed: bool = False,
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> Outcome:
-    """Train what is todo in `folder`, after `sweep` was planned there if one is given.
+    """Train what is todo in `folder`, after `sweeps` were planned there, in the order of planning.
 
     `keep`, `snapshots`: whose weights are kept, and at how many steps on the way (see
-    store/keep_policy.py); without both, as the folder began. `workers`: processes that train; 0:
-    as many as suit the cores and the memory. `plugins`: files that the processes load as this one
-    did. `stop` is asked between steps: an exit code saves and raises Stopped. What is wrong with
-    any of them is refused before something is written.
+    store/keep_policy.py); without both, as the folder began. `search`: how far the sweeps given are
+    trained, or without any those of the folder (see planning/order.py); None: sweeps that are given
+    in full, others as they were asked for. `workers`: processes that train; 0: as many as suit the
+    cores and the memory. `plugins`: files that the processes load as this one did. `stop` is asked
+    between steps: an exit code saves and raises Stopped. What is wrong with any of them is refused
+    before something is written.
     """
     from recollect.running.processes import WorkerProcesses, count_processes, require_processes
-    from recollect.running.spending import spend
+    from recollect.running.spending import spend, train_stages
     from recollect.running.worker import Worker
 
     policy = _policy(keep, snapshots)
     target = choose_device(device)
     require_processes(workers, target)
-    if sweep is not None:
-        require_mixers(sweep.runs, target)
-        if policy is not None:
-            policy.require(sweep.runs)
-    with Store.open(folder) if sweep is None else Store.create(folder) as store:
-        if sweep is not None:
+    order.require_search(search, workers)
+    runs = [run for sweep in sweeps for run in sweep.runs]
+    require_mixers(runs, target)
+    if policy is not None and sweeps:
+        policy.require(runs)
+    with Store.create(folder) if sweeps else Store.open(folder) as store:
+        for sweep in sweeps:
             added = plan(store, sweep)
             known = sum(added.known.values())
             listen(SweepPlanned(sweep.name, len(sweep.runs), added.new, known))
+        _remember_search(store, sweeps, search)
         if policy is not None:
             policy.remember(store)
         if retry_failed:
             listen(FailedReopened(len(store.reopen_failed())))
-        processes = 1 if budget else count_processes(workers, store, target)
+        searched = order.searched_sweeps(store)
+        processes = 1 if budget or searched else count_processes(workers, store, target)
         listen(TrainingStarted(tuple(store.rows()), processes))
         is_spent = False
         if processes > 1:
             WorkerProcesses(folder, target, processes, plugins, stop, listen).work(store)
-        elif budget is not None:
-            worker = Worker(store, folder, target, listen, budget.stop(stop))
-            is_spent = not spend(worker, budget)
+        elif budget is None and not searched:
+            with Worker(store, folder, target, listen, stop) as worker:
+                worker.work()
         else:
-            Worker(store, folder, target, listen, stop).work()
+            asked = budget.stop(stop) if budget else stop
+            choose = order.order_of(store, budget is not None, listen)
+            with Worker(store, folder, target, listen, asked) as worker:
+                if budget:
+                    is_spent = not spend(worker, budget, choose)
+                else:
+                    train_stages(worker, choose)
         rows = store.rows()
-        failures = tuple(row.failure or "" for row in rows if row.status == "failed")
-        return Outcome(store.counts(), failures, processes, is_spent)
+        outcome = Outcome(
+            store.counts(),
+            tuple(row.failure or "" for row in rows if row.status == "failed"),
+            processes,
+            is_spent,
+            order.order_of(store, budget is not None)(rows),
+            order.search_texts(store, rows),
+        )
+        if searched and not is_spent:
+            order.remember_search(store, searched, "all")  # the rest is for whoever asks for more
+        return outcome
 
 
 def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
     if keep is snapshots is None:
         return None
     return KeepPolicy.parse(keep or "best", snapshots or 0)
+
+
+def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) -> None:
+    if sweeps:
+        order.remember_search(store, [sweep.name for sweep in sweeps], search or "all")
+    elif search is not None:
+        order.remember_search(store, [sweep.name for sweep in store.sweeps()], search)
 
 
 def plan(store: Store, sweep: Sweep) -> PlanCounts:

@@ -31,6 +31,14 @@ class TrainingStarted:
     processes: int
 
 
+@dataclass(frozen=True)
+class SearchRound:
+    """The search for the windows of a sweep goes into its next round: how far it is, in words."""
+
+    sweep: str
+    text: str
+
+
 # ---- of the process that trains ----
 
 
@@ -104,6 +112,7 @@ Event = (
     SweepPlanned
     | FailedReopened
     | TrainingStarted
+    | SearchRound
     | PackStarted
     | Advanced
     | GivenUp

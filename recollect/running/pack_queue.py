@@ -28,6 +28,7 @@ class Selection:
 
     run_ids: frozenset[str] | None = None  # None: all
     pack_size: int | None = None  # None: as measured
+    later: frozenset[str] = frozenset()  # comes next: compiled ahead, not trained
 
 
 EVERYTHING = Selection()
@@ -168,7 +169,9 @@ class PackQueue:
 
     def next_shapes(self, selection: Selection) -> Iterator[RunSpec]:
         """One run of each shape that waits, in the order in which shapes will have their turn."""
-        return self.waiting(selection).shapes(self.shapes.data_there)
+        chosen = selection.run_ids
+        both = Selection(None if chosen is None else chosen | selection.later)
+        return self.waiting(both).shapes(self.shapes.data_there)
 
     def read_again(self) -> None:
         """Something came back to be done."""

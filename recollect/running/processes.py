@@ -227,10 +227,13 @@ def _train_in_process(
     try:
         for plugin in plugins:
             load_plugin(plugin)
-        with Store.open(folder) as store:
+        with (
+            Store.open(folder) as store,
             Worker(
                 store, folder, torch.device(device), stop=stop, threads=threads, processes=count
-            ).work()
+            ) as worker,
+        ):
+            worker.work()
     except Stopped:
         pass
     except RecollectError as error:

@@ -3,6 +3,7 @@ how many runs of each train together.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -27,7 +28,8 @@ class Shapes:
         self.threads, self.processes = threads, processes  # CPU threads that may be used
         self._task: tuple[str, Task] | None = None
         self._compiled: set[str] = set()  # all by shape
-        self._sizes: dict[str, int] = {}  # measured
+        self._sizes: dict[str, _Size] = {}  # measured
+        self._needs: dict[str, memory.Need] = {}
         self._limits: dict[str, int] = {}  # that may train at once after memory ran out
 
     def data(self, run: RunSpec) -> Task:
@@ -57,19 +59,20 @@ class Shapes:
 
     def pack_size(self, runs: Sequence[RunSpec], taken: int = 0, fixed: int | None = None) -> int:
         """How many runs of this shape may train at a time, the `taken` ones that do already
-        included; measured once, or `fixed`.
+        included; measured once, and again when there are more than could be tried; or `fixed`.
         """
-        shape = runs[0].shape_id
-        if fixed is None and shape not in self._sizes:
-            self._sizes[shape] = self._measured_size(runs, taken)
-        size = self._sizes[shape] if fixed is None else fixed
-        return min(size, self._limits.get(shape, size))
+        shape, at_hand = runs[0].shape_id, taken + len(runs)
+        if fixed is not None:
+            return min(fixed, self._limits.get(shape, fixed))
+        known = self._sizes.get(shape)
+        if known is None or known.at_hand <= min(known.runs, at_hand - 1):
+            known = self._sizes[shape] = _Size(self._measured_size(runs, taken), at_hand)
+        return min(known.runs, self._limits.get(shape, known.runs))
 
     def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
         """How many of these runs of one shape train together,
         and how many seconds a step of so many takes.
         """
-        self._sizes.pop(runs[0].shape_id, None)  # it may have been measured with fewer at hand
         size = min(self.pack_size(runs), len(runs))
         try:
             with threads_for(runs[0], self.threads):
@@ -84,7 +87,12 @@ class Shapes:
             with threads_for(runs[0], self.threads):
                 self.compile(runs[0])
                 data = self.data(runs[0])
-                size = taken + memory.pack_size(runs, data, self.device, processes=self.processes)
+                shape = runs[0].shape_id
+                if shape not in self._needs:
+                    self._needs[shape] = memory.estimate_need(runs, data, self.device)
+                size = taken + memory.pack_size(
+                    runs, data, self.device, self._needs[shape], self.processes
+                )
         except Exception as error:
             refuse_if_lost(error, self.folder)
             # Out of memory, or a mixer that fails: a run on its own then fails for its own reason,
@@ -95,6 +103,14 @@ class Shapes:
             return max(1, taken)
         # Something is left for the other processes; but one member costs as much as two.
         return min(size, max(2, -(-(taken + len(runs)) // self.processes)))
+
+
+@dataclass(frozen=True)
+class _Size:
+    """So many runs train together, found when there were `at_hand`."""
+
+    runs: int
+    at_hand: int
 
 
 def data_key(run: RunSpec) -> str:

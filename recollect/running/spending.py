@@ -1,18 +1,19 @@
-"""Training within a budget of time: the stages of planning/priority.py, one shape at a time, each
-sized by measured speed.
+"""Training in stages: after each the rows are looked at again, and say what is next.
 
-A pack is begun only with as many members as should end in time. If not even one run does, one is
-begun and left at a checkpoint when the time is over, and the next call goes on with it. A step, an
+Within a budget of time one shape of a stage is trained at a time, sized by measured speed. A pack
+is begun only with as many members as should end in time. If not even one run does, one is begun
+and left at a checkpoint when the time is over, and the next call goes on with it. A step, an
 evaluation or a preparation under way is not cut off, so a call may last that much longer.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from recollect.errors import Stopped
 from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
 from recollect.running.pack_queue import Selection
-from recollect.running.planning.priority import next_stage
+from recollect.running.planning.order import NextStage
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.shapes import Shapes
 from recollect.running.worker import Worker
@@ -26,9 +27,18 @@ MEASURE_STEPS = 30  # about as many run-steps does measuring the speed of a shap
 MEASURE_SHARE = 0.1  # of the time that is left may go into measuring one shape
 
 
-def spend(worker: Worker, budget: Budget) -> bool:
+def train_stages(worker: Worker, choose: NextStage) -> None:
+    """Train stage after stage until there is none."""
+    store = worker.store
+    store.reclaim()
+    while (stage := choose(store.rows())) is not None:
+        worker.work(Selection(frozenset(stage.run_ids)))
+        store.reclaim()
+
+
+def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
     """Train stage after stage until the budget is spent, by which the worker must be stopped
-    (`Budget.stop`); whether everything that was todo has been trained before.
+    (`Budget.stop`); whether everything that was asked for has been trained before.
     """
     store, speeds = worker.store, SpeedModel(guessed_s(worker.device))
     specs: dict[str, RunSpec] = {}
@@ -36,7 +46,7 @@ def spend(worker: Worker, budget: Budget) -> bool:
         while budget.left_s > 0:
             store.reclaim()
             rows = store.rows()
-            stage = next_stage(rows)
+            stage = choose(rows)
             if stage is None:
                 return True
             new = set(stage.run_ids) - set(specs)
@@ -46,10 +56,10 @@ def spend(worker: Worker, budget: Budget) -> bool:
                 selection = Selection(frozenset(stage.run_ids))
             else:
                 selection = select_affordable(runs, worker.shapes, speeds, SAFETY * budget.left_s)
-            worker.work(selection)
+            worker.work(replace(selection, later=frozenset(stage.run_ids)))
             trained = [run for run in runs if run.run_id in (selection.run_ids or ())]
             learn_speeds(speeds, store.rows(), trained)
-        return next_stage(store.rows()) is None
+        return choose(store.rows()) is None
     except Stopped as stopped:
         if stopped.exit_code != SPENT:
             raise
@@ -68,7 +78,9 @@ def select_affordable(
 
     same = min(group_by_shape(runs), key=lambda group: run_s(group[0]))
     size, is_short = 1, MEASURE_STEPS * (speeds.seconds(same[0]) or 0.0) > MEASURE_SHARE * left_s
-    if not is_short:
+    if not is_short and speeds.is_known(same[0]):
+        size = min(shapes.pack_size(same), len(same))
+    elif not is_short:
         size, step_s = shapes.measure(same)
         if step_s:
             speeds.measure(same[0], step_s / size)

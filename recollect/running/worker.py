@@ -11,10 +11,10 @@ stepped in turn, each on its own stream. A pack that has become small then share
 them, and together they do as much as one large pack would (docs/decisions/packs-side-by-side.md).
 """
 
-import contextlib
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Self
 
 import torch
 
@@ -41,7 +41,7 @@ MOST_PACKS = 4  # side by side
 
 
 class Worker:
-    """Trains what is todo in one store.
+    """Trains what is todo in one store; `with Worker(...) as worker`.
 
     When `stop` returns an exit code, asked between steps, the worker saves and raises Stopped.
     """
@@ -77,28 +77,34 @@ class Worker:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is compiled ahead any more."""
+        self._compile_ahead.close()
+
     def work(self, selection: Selection = EVERYTHING) -> None:
         """Until nothing of the selection is todo. Runs
         that a living process holds are left to it.
         """
-        with contextlib.closing(self._compile_ahead):
-            sweep_orphans(self.checkpoints)
-            self._keeper.tidy(self.store)
-            self.queue.read_again()
-            try:
-                self._train(selection)
-            except RecollectError:
-                for pack in self._packs:
-                    self.store.release(pack.claims)
-                raise
-            finally:
-                for pack in self._packs:
-                    pack.close()
-                self._packs.clear()
-            self._keeper.tidy(self.store)
-            checkpoint.discard(
-                self.checkpoints, [row.run_id for row in self.store.rows() if row.is_finished]
-            )
+        sweep_orphans(self.checkpoints)
+        self._keeper.tidy(self.store)
+        self.queue.read_again()
+        try:
+            self._train(selection)
+        except RecollectError:
+            for pack in self._packs:
+                self.store.release(pack.claims)
+            raise
+        finally:
+            for pack in self._packs:
+                pack.close()
+            self._packs.clear()
+        self._keeper.tidy(self.store)
+        checkpoint.discard(
+            self.checkpoints, [row.run_id for row in self.store.rows() if row.is_finished]
+        )
 
     def _train(self, selection: Selection) -> None:
         self._fill(selection)

@@ -55,7 +55,7 @@ def numbers(results: recollect.Results) -> list[tuple[Any, ...]]:
 
 def test_a_sweep_is_planned_trained_and_told(tmp_path: Path):
     heard: list[Event] = []
-    outcome = engine.train(tmp_path, SWEEP, device="cpu", listen=heard.append)
+    outcome = engine.train(tmp_path, [SWEEP], device="cpu", listen=heard.append)
     assert (outcome.counts["done"], sum(outcome.counts.values())) == (4, 4)
     assert (outcome.failures, outcome.processes, outcome.is_spent) == ((), 1, False)
     assert heard[0] == SweepPlanned("tiny", runs=4, new=4, known=0)
@@ -63,7 +63,7 @@ def test_a_sweep_is_planned_trained_and_told(tmp_path: Path):
     assert (len(heard[1].rows), heard[1].processes) == (4, 1)
     assert len(of_kind(heard, RunEnded)) == 4
     heard.clear()
-    engine.train(tmp_path, SWEEP, device="cpu", listen=heard.append)
+    engine.train(tmp_path, [SWEEP], device="cpu", listen=heard.append)
     assert heard[0] == SweepPlanned("tiny", runs=4, new=0, known=4)
     assert not of_kind(heard, PackStarted)
 
@@ -90,7 +90,7 @@ def test_failed_runs_are_told_and_tried_again_if_asked(tmp_path: Path):
             raise ValueError("a bad day")
 
     sweep = build_sweep(TABLE | {"model": {"mixer": "broken", "width": 8, "depth": 1}})
-    outcome = engine.train(tmp_path, sweep, device="cpu")
+    outcome = engine.train(tmp_path, [sweep], device="cpu")
     assert outcome.counts["failed"] == 4
     assert set(outcome.failures) == {"error: ValueError: a bad day"}
     heard: list[Event] = []
@@ -106,7 +106,7 @@ def test_a_stop_saves_and_is_raised(tmp_path: Path):
         return 130 if of_kind(heard, PackStarted) else 0
 
     with pytest.raises(Stopped) as stopped:
-        engine.train(tmp_path, SWEEP, device="cpu", listen=heard.append, stop=stop)
+        engine.train(tmp_path, [SWEEP], device="cpu", listen=heard.append, stop=stop)
     assert stopped.value.exit_code == 130
     with Store.open(tmp_path, read_only=True) as store:
         assert {row.status for row in store.rows()} == {"todo"}
@@ -116,18 +116,18 @@ def test_a_stop_saves_and_is_raised(tmp_path: Path):
 def test_what_is_wrong_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch):
     out = tmp_path / "out"
     with pytest.raises(SpecError, match="--keep 'worst': must be best, all"):
-        engine.train(out, SWEEP, device="cpu", keep="worst")
+        engine.train(out, [SWEEP], device="cpu", keep="worst")
     with pytest.raises(SpecError, match="--keep abcd: no run of this sweep begins like that"):
-        engine.train(out, SWEEP, device="cpu", keep="abcd")
+        engine.train(out, [SWEEP], device="cpu", keep="abcd")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(SpecError, match="--workers 2: one process fills a GPU"):
-        engine.train(out, SWEEP, device="cuda", workers=2)
+        engine.train(out, [SWEEP], device="cuda", workers=2)
     assert not out.exists()
 
 
 def test_training_leaves_the_threads_as_they_were(tmp_path: Path):
     torch.set_num_threads(4)
-    engine.train(tmp_path, SWEEP, device="cpu")
+    engine.train(tmp_path, [SWEEP], device="cpu")
     assert torch.get_num_threads() == 4
     assert {row.threads for row in recollect.Results.load(tmp_path).rows} == {1}
 
@@ -136,7 +136,7 @@ def test_training_leaves_the_threads_as_they_were(tmp_path: Path):
 
 
 def test_a_budget_ends_the_training_and_the_outcome_says_so(tmp_path: Path):
-    spent = engine.train(tmp_path, SWEEP, device="cpu", budget=Budget(1.0, 0.0, lambda: 1.0))
+    spent = engine.train(tmp_path, [SWEEP], device="cpu", budget=Budget(1.0, 0.0, lambda: 1.0))
     assert (spent.counts["todo"], spent.is_spent) == (4, True)
     ample = engine.train(tmp_path, device="cpu", budget=Budget.start(60.0))
     assert (ample.counts["done"], ample.is_spent) == (4, False)

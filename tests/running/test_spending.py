@@ -15,6 +15,7 @@ from recollect.running import engine, spending
 from recollect.running.budget import Budget
 from recollect.running.events import Advanced, PackStarted, RunEnded, ignore
 from recollect.running.pack_queue import Selection
+from recollect.running.planning.priority import next_stage
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.signals import never
 from recollect.running.spending import SAFETY, learn_speeds, select_affordable, spend
@@ -77,7 +78,7 @@ def test_a_large_budget_trains_everything_and_gives_the_same_numbers(make_worker
             ended.append(event.run.train.lr) if isinstance(event, RunEnded) else None
         )
     )
-    assert spend(worker, budget_until(1e6)) is True
+    assert spend(worker, budget_until(1e6), next_stage) is True
     assert trained(worker) == {(lr, seed) for lr in RATES for seed in (1, 2)}
     assert set(ended[: len(COARSE)]) == COARSE  # the coarse grid came first
     whole = api.run(Sweep("tiny", "", runs), tmp_path / "whole", device="cpu")
@@ -96,19 +97,19 @@ def test_a_spent_budget_keeps_what_was_begun_and_the_next_call_goes_on(make_work
 
     short = budget_until(3.0, clock)
     worker = make_worker(listen=listen, stop=short.stop(never))
-    assert spend(worker, short) is False  # three steps of the first pack
+    assert spend(worker, short, next_stage) is False  # three steps of the first pack
     assert trained(worker) == set()
     begun = [row for row in worker.store.rows() if row.attempt > 0]
     assert {row.status for row in begun} == {"todo"}
     assert len(begun) == started[0][0] > 0
     clock.now = 0.0
-    assert spend(make_worker(listen=listen), budget_until(1e6, clock)) is True
+    assert spend(make_worker(listen=listen), budget_until(1e6, clock), next_stage) is True
     assert started[1] == (started[0][0], 3)  # from the checkpoint, with the same members
 
 
 def test_no_time_is_nothing_trained(make_worker):
     worker = make_worker()
-    assert spend(worker, budget_until(0.0, lambda: 1.0)) is False
+    assert spend(worker, budget_until(0.0, lambda: 1.0), next_stage) is False
     assert all(row.attempt == 0 for row in worker.store.rows())
 
 
@@ -117,7 +118,7 @@ def test_a_signal_is_still_a_signal(make_worker):
     budget = budget_until(1e6)
     worker = make_worker(stop=budget.stop(lambda: next(codes)))
     with pytest.raises(Stopped) as stopped:
-        spend(worker, budget)
+        spend(worker, budget, next_stage)
     assert stopped.value.exit_code == 130
 
 
@@ -176,7 +177,7 @@ def test_what_takes_long_is_not_measured_but_trained_alone(runs):
 
 def test_speed_is_learnt_from_what_was_trained(make_worker, runs):
     worker, speeds = make_worker(), SpeedModel(guessed_s(CPU))
-    spend(worker, budget_until(1e6))
+    spend(worker, budget_until(1e6), next_stage)
     rows = worker.store.rows()
     learn_speeds(speeds, rows, runs)
     mean = sum(row.wall_s for row in rows) / sum(row.steps for row in rows)

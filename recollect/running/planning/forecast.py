@@ -142,7 +142,7 @@ class _Measuring:
             if probe:
                 need = memory.estimate_need(todo, task, self.device)
                 together = memory.even_pack_size(
-                    len(todo), memory.pack_size(todo, task, self.device)
+                    len(todo), memory.pack_size(todo, task, self.device, need)
                 )
             seconds = speed.seconds_per_step(todo[:together], task, self.device)
         self.speeds.measure(run, seconds / together)

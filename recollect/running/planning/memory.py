@@ -106,13 +106,13 @@ def pack_size(
     runs: Sequence[RunSpec],
     task: Task,
     device: torch.device,
-    measure: Measure = measure_allocation,
+    need: Need,
     processes: int = 1,
 ) -> int:
-    """The number of these same-shaped runs that should train together,
-    where `processes` share the memory.
+    """The number of these same-shaped runs that should train together, where `processes` share the
+    memory, of which they `need` so much.
     """
-    fits = estimate_need(runs, task, device, measure).fitting(free_memory(device) // processes)
+    fits = need.fitting(free_memory(device) // processes)
     if device.type != "cpu":
         return min(fits, len(runs))
     best, fastest, spent = min(2, len(runs)), math.inf, 0.0

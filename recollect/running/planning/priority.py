@@ -38,7 +38,7 @@ from recollect.rows import RunRow
 
 COARSE = 0.6  # decades
 NEAR_CHANCE = 0.1  # above chance and still no sign of recall: positions alone give a little
-Name = Literal["begun", "coarse", "edges", "search", "seeds", "rest"]
+Name = Literal["begun", "coarse", "edges", "search", "seeds", "rest", "round"]
 ABOUT: dict[Name, str] = {
     "begun": "what was begun",
     "coarse": "a coarse grid of rates with one seed",
@@ -46,6 +46,7 @@ ABOUT: dict[Name, str] = {
     "search": "more rates where nothing has solved it",
     "seeds": "more seeds at the edges of the windows",
     "rest": "the other rates and seeds",
+    "round": "the next round of the search for edges",  # planning/edges.py
 }
 
 
@@ -70,15 +71,15 @@ def next_stage(rows: Sequence[RunRow]) -> Stage | None:
     return None
 
 
-def budget_text(rows: Sequence[RunRow], minutes: float, folder: object) -> str:
-    """What a call with a budget leaves behind, and how to go on."""
-    stage = next_stage(rows)
+def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, folder: object) -> str:
+    """What a call with a budget leaves behind, the `stage` that is next, and how to go on."""
     counts = count_statuses(rows)
     begun = sum(row.status == "todo" and row.attempt > 0 for row in rows)
     ended = counts["done"] + counts["diverged"]
     left = f"{begun} begun and kept, {counts['todo'] - begun} not begun"
     if stage is None:
-        return f"all is trained within the budget of {minutes:g} min"
+        what = "all that was asked for" if counts["todo"] else "all"
+        return f"{what} is trained within the budget of {minutes:g} min"
     return (
         f"the budget of {minutes:g} min is spent: {ended} of {count_text(len(rows), 'run')} "
         f"have a result, {left}; next: {ABOUT[stage.name]}\n"

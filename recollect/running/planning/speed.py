@@ -96,6 +96,10 @@ class SpeedModel:
 
         return min(self._known(), key=distance, default=None)
 
+    def is_known(self, run: RunSpec) -> bool:
+        """Whether this very shape was measured or trained."""
+        return self._known_seconds(run.shape_id) is not None
+
     def _known(self) -> list[RunSpec]:
         return [
             example

@@ -28,7 +28,7 @@ def sized(monkeypatch, runs, seconds) -> tuple[int, list[int]]:
         return seconds(len(members))
 
     monkeypatch.setattr(speed, "seconds_per_step", measure)
-    return memory.pack_size(runs, None, CPU), asked
+    return memory.pack_size(runs, None, CPU, memory.estimate_need(runs, None, CPU)), asked
 
 
 def test_a_pack_grows_while_it_pays(monkeypatch, runs):
@@ -88,6 +88,10 @@ def gpu(monkeypatch, fixed: int, member: int, free: int) -> list[int]:
     return tried
 
 
+def estimated(runs) -> memory.Need:
+    return memory.estimate_need(runs, None, CUDA, memory.measure_allocation)
+
+
 def test_a_pack_on_a_gpu_is_what_measured_memory_allows(monkeypatch, runs):
     counted = cost(runs[0]).memory_bytes
     tried = gpu(
@@ -100,14 +104,14 @@ def test_a_pack_on_a_gpu_is_what_measured_memory_allows(monkeypatch, runs):
         counted // 2, counted, memory.MEASURED_SHARE
     )
     assert tried == [2, 2, 4]
-    assert memory.pack_size(runs, None, CUDA, memory.measure_allocation) == 10
-    assert memory.pack_size(runs[:3], None, CUDA, memory.measure_allocation) == 3
+    assert memory.pack_size(runs, None, CUDA, estimated(runs)) == 10
+    assert memory.pack_size(runs[:3], None, CUDA, estimated(runs)) == 3
 
 
 def test_what_is_too_large_to_try_is_counted(monkeypatch, runs):
     counted = cost(runs[0]).memory_bytes
     tried = gpu(monkeypatch, 0, counted // 2, free=int(3.5 * counted / memory.MEMORY_SHARE))
-    assert memory.pack_size(runs, None, CUDA, memory.measure_allocation) == 3
+    assert memory.pack_size(runs, None, CUDA, estimated(runs)) == 3
     assert tried == []
 
 

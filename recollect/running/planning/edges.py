@@ -1,0 +1,145 @@
+"""The search for the edges of windows (`--search edges`): rows so far in, the runs of the next
+round out. Looks at nothing but the rows, so a search goes on wherever it was stopped.
+
+A cell is searched in rounds, each large enough to be trained as one population:
+
+  first   rates about COARSE decades apart, from the middle to both ends, one seed each: a window
+          wider than that holds one of them
+  peak    where none of them solves the task: the untried neighbours of the best rate, and every
+          seed of the rates whose score is less than NEAR below tau, until the best rate has both
+          neighbours and none of these lacks a seed
+  edges   at both edges at once: between the last rate that solves it and the next tried one the
+          rate in the middle (beyond the last one tried, the next); where they are neighbours, the
+          seeds that the rate inside lacks, then one more seed at the rate outside
+  inside  rates at most STEP decades apart, one seed each; and where no edge is left to look at, the
+          rate inside the window whose verdict is in most doubt
+
+A cell is done when its width W(tau) is known to TOLERANCE decades with the confidence that
+planning/outlook.py states, or nothing that could tell more is left. What it does not need stays
+todo.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from recollect.analysis import TAU, Cell, Rate
+from recollect.rows import RunRow
+from recollect.running.planning.outlook import Outlook, window_outlook
+
+TOLERANCE = 0.1  # decades
+COARSE = 1.0
+STEP = 0.55  # a window is trusted on rates that are at most so far apart
+NEAR = 0.15
+
+
+def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
+    """The runs of a cell to train next; none when it is done."""
+    chosen = _choose(cell, tau)
+    return [row for rate, count in chosen.items() for row in _todo(cell.rates[rate])[:count]]
+
+
+def _choose(cell: Cell, tau: float) -> dict[int, int]:
+    """How many more seeds at which rate."""
+    if any(row.status == "running" for row in cell.rows):
+        return {}  # another process trains it: what it finds may decide
+    first = coarse_places([rate.lr for rate in cell.rates])
+    untried = [index for index in first if not _is_tried(cell.rates[index])]
+    if untried:
+        return dict.fromkeys(untried, 1)
+    outlook = window_outlook(cell, tau)
+    inside = _places_inside(cell, outlook)
+    if not inside:
+        return _look_at_peak(cell, tau)
+    chosen = {} if outlook.is_within(TOLERANCE) else _look_at_edges(cell, inside, outlook)
+    for a, b in pairwise(inside):
+        between = [index for index in range(a + 1, b) if _todo(cell.rates[index])]
+        if between and _decades(cell.rates[a], cell.rates[b]) > STEP:
+            chosen.setdefault(between[len(between) // 2], 1)
+    return chosen
+
+
+def coarse_places(rates: Sequence[float]) -> list[int]:
+    """Which of ascending rates to try first: as few as leave gaps, those to the ends included, of
+    about COARSE decades.
+    """
+    low, high = math.log10(rates[0]), math.log10(rates[-1])
+    count = max(1, math.ceil((high - low) / COARSE - 1e-9) - 1)
+    wanted = [low + (place + 1) * (high - low) / (count + 1) for place in range(count)]
+    return sorted(
+        {min(range(len(rates)), key=lambda i: abs(math.log10(rates[i]) - at)) for at in wanted}
+    )
+
+
+def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
+    scored = [index for index, rate in enumerate(cell.rates) if rate.scores]
+    if not scored:
+        return {}
+    best = max(scored, key=lambda index: cell.rates[index].mean)
+    beside = [i for i in (best - 1, best + 1) if 0 <= i < len(cell.rates)]
+    untried = dict.fromkeys([i for i in beside if not _is_tried(cell.rates[i])], 1)
+    near = [index for index in scored if cell.rates[index].mean >= tau - NEAR]
+    return untried | {index: left for index in near if (left := len(_todo(cell.rates[index])))}
+
+
+def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:
+    chosen: dict[int, int] = {}
+    rates, last = cell.rates, len(cell.rates)
+    sides = (
+        (inside[0], range(inside[0] - 1, -1, -1), outlook.edge_spread[0]),
+        (inside[-1], range(inside[-1] + 1, last), outlook.edge_spread[1]),
+    )
+    widest = max(outlook.edge_spread)
+    for edge, beyond, spread in sides:
+        if spread < TOLERANCE <= widest:
+            continue  # the other edge is to blame
+        outside = next((index for index in beyond if rates[index].scores), None)
+        gap = [
+            index
+            for index in beyond
+            if _todo(rates[index]) and not rates[index].scores and _is_between(edge, index, outside)
+        ]
+        if gap:
+            chosen[gap[0] if outside is None else gap[len(gap) // 2]] = 1
+        elif _todo(rates[edge]):
+            chosen[edge] = len(_todo(rates[edge]))
+        elif outside is not None and _todo(rates[outside]):
+            chosen[outside] = 1
+    if chosen:
+        return chosen
+    lacking = [
+        index
+        for index in range(inside[0], inside[-1] + 1)
+        if _todo(rates[index]) and outlook.doubt[index] > 0
+    ]
+    if not lacking:
+        return {}
+    place = max(lacking, key=lambda index: outlook.doubt[index])
+    return {place: len(_todo(rates[place])) if rates[place].scores else 1}
+
+
+def _is_between(edge: int, index: int, outside: int | None) -> bool:
+    return outside is None or abs(index - edge) < abs(outside - edge)
+
+
+def _places_inside(cell: Cell, outlook: Outlook) -> list[int]:
+    """The tried rates inside the window."""
+    window = outlook.window
+    if window is None:
+        return []
+    # An open window ends at a rate that is inside.
+    low, high = window.low * (1 - 1e-9), window.high * (1 + 1e-9)
+    return [i for i, rate in enumerate(cell.rates) if rate.scores and low <= rate.lr <= high]
+
+
+def _is_tried(rate: Rate) -> bool:
+    """It has a score, or nothing at it will ever have one."""
+    return bool(rate.scores) or not _todo(rate)
+
+
+def _todo(rate: Rate) -> list[RunRow]:
+    return [row for row in rate.rows if row.status == "todo"]
+
+
+def _decades(one: Rate, two: Rate) -> float:
+    return abs(math.log10(two.lr / one.lr))

@@ -1,0 +1,144 @@
+"""What of a folder is trained next: its sweeps in the order of planning, each as it was asked for.
+
+A sweep is trained in full, or with `--search edges` only as far as the search for its windows
+needs (planning/edges.py); the folder remembers which. What is begun comes before all of them, and
+within a budget the most telling runs of a sweep come first (planning/priority.py). All of it is
+read from the store, so a folder goes on wherever it was stopped.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.analysis import Cell, count_text, group_cells
+from recollect.errors import SpecError
+from recollect.rows import RunRow
+from recollect.running.events import Event, SearchRound, ignore
+from recollect.running.planning.edges import TOLERANCE, next_round
+from recollect.running.planning.outlook import CONFIDENCE, window_outlook
+from recollect.running.planning.priority import Stage, next_stage
+from recollect.spec.base import shorten
+from recollect.store import Store
+
+Search = Literal["edges", "all"]
+SEARCHES: dict[Search, str] = {
+    "edges": "only what the edges of its windows need",
+    "all": "every run",
+}
+_KEY = "search"  # of the store's own notes on itself
+
+NextStage = Callable[[Sequence[RunRow]], Stage | None]
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """How far the search of a folder has come."""
+
+    cells: int
+    known: int  # windows known to TOLERANCE decades
+    uncertain: tuple[str, ...]  # the names of the other cells
+    runs: int  # of the next round
+
+    def text(self) -> str:
+        found = (
+            f"{self.known} of {count_text(self.cells, 'window')} known to "
+            f"+-{TOLERANCE:g} decades ({CONFIDENCE:.0%} sure)"
+        )
+        if not self.uncertain:
+            return found
+        return f"{found}; next {count_text(self.runs, 'run')} of {', '.join(self.uncertain)}"
+
+
+def require_search(text: str | None, workers: int = 1) -> None:
+    """Refuse a search that there is not, and one by several processes."""
+    if text == "edges" and workers > 1:
+        raise SpecError(
+            f"--workers {workers} with --search edges: one process decides what is trained next; "
+            "leave out one of the two"
+        )
+    if text is not None and text not in SEARCHES:
+        meanings = ", ".join(f"{name} ({about})" for name, about in SEARCHES.items())
+        raise SpecError(f"--search {shorten(text)}: must be one of {meanings}")
+
+
+def remember_search(store: Store, names: Iterable[str], search: str) -> None:
+    """How these sweeps are trained from now on."""
+    searched = set(searched_sweeps(store)) - set(names)
+    if search == "edges":
+        searched |= set(names)
+    if searched != set(searched_sweeps(store)):
+        store.set_meta(_KEY, json.dumps(sorted(searched)))
+
+
+def searched_sweeps(store: Store) -> list[str]:
+    """The names of the sweeps whose search is not over."""
+    return json.loads(store.meta(_KEY) or "[]")
+
+
+def order_of(
+    store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore
+) -> NextStage:
+    """Chooses the next stage of the folder, or None when nothing is left that was asked for."""
+    searched = set(searched_sweeps(store))
+    sweeps = [(sweep.name, frozenset(sweep.run_ids)) for sweep in store.sweeps()]
+
+    def choose(rows: Sequence[RunRow]) -> Stage | None:
+        begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
+        if begun:
+            return Stage("begun", begun)
+        for name, run_ids in sweeps:
+            own = [row for row in rows if row.run_id in run_ids]
+            if name in searched:
+                stage = next_search_stage(own)
+                if stage is not None:
+                    listen(SearchRound(name, search_state(own).text()))
+            elif within_budget:
+                stage = next_stage(own)
+            else:
+                todo = tuple(row.run_id for row in own if row.status == "todo")
+                stage = Stage("rest", todo) if todo else None
+            if stage is not None:
+                return stage
+        return None
+
+    return choose
+
+
+def next_search_stage(rows: Sequence[RunRow]) -> Stage | None:
+    """The next rounds of all cells of a sweep, or None when all are done."""
+    chosen = tuple(row.run_id for cell in _cells(rows) for row in next_round(cell))
+    return Stage("round", chosen) if chosen else None
+
+
+def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:
+    """How far the search of each sweep has come, in words."""
+    searched, texts = set(searched_sweeps(store)), []
+    for sweep in store.sweeps():
+        if sweep.name in searched:
+            own = [row for row in rows if row.run_id in set(sweep.run_ids)]
+            left = sum(row.status == "todo" for row in own)
+            state = search_state(own)
+            rest = "" if state.uncertain else f"; {count_text(left, 'run')} not needed for that"
+            texts.append(f"{sweep.name}: {state.text()}{rest}")
+    return tuple(texts)
+
+
+def search_state(rows: Sequence[RunRow]) -> SearchState:
+    """Of the cells of these rows."""
+    cells = _cells(rows)
+    rounds = [next_round(cell) for cell in cells]
+    return SearchState(
+        cells=len(cells),
+        known=sum(_is_known(cell) and not left for cell, left in zip(cells, rounds, strict=True)),
+        uncertain=tuple(cell.name for cell, left in zip(cells, rounds, strict=True) if left),
+        runs=sum(map(len, rounds)),
+    )
+
+
+def _is_known(cell: Cell) -> bool:
+    return bool(cell.scored_rates) and window_outlook(cell).is_within(TOLERANCE)
+
+
+def _cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
+    return group_cells(rows) if rows else ()

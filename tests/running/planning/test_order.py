@@ -1,0 +1,177 @@
+"""The order in which the sweeps of a folder are trained, and what the folder remembers of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import SpecError
+from recollect.rows import Evaluation
+from recollect.running import engine
+from recollect.running.events import SearchRound
+from recollect.running.planning.order import (
+    order_of,
+    remember_search,
+    require_search,
+    search_texts,
+    searched_sweeps,
+)
+from recollect.spec.run import RunSpec
+from recollect.spec.sweep import Sweep
+from recollect.store import Store
+from recollect.store.records import Result
+
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture
+def sweeps(make_run) -> list[Sweep]:
+    def sweep(name: str, width: int) -> Sweep:
+        runs = [
+            make_run({"train.lr": lr, "seed": seed, "model.width": width})
+            for lr in RATES
+            for seed in (1, 2)
+        ]
+        return Sweep(name, "", tuple(runs))
+
+    return [sweep("first", 16), sweep("second", 32)]
+
+
+def finish(store: Store, run_ids: Sequence[str], score: float) -> None:
+    claims = store.claim(run_ids, "test", 60.0)
+    last = Evaluation(1, 1.0, 1.0, score, score)
+    store.finish(
+        Result(run_id, attempt, "done", steps=1, wall_s=1.0, last=last)
+        for run_id, attempt in claims.items()
+    )
+
+
+def rates_of(store: Store, run_ids: Sequence[str]) -> list[tuple[int, float]]:
+    specs = {row.run_id: row.spec for row in store.rows()}
+    return sorted(
+        {(specs[run_id]["model"]["width"], specs[run_id]["train"]["lr"]) for run_id in run_ids}
+    )
+
+
+def test_sweeps_come_in_the_order_of_planning_each_as_it_was_asked_for(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    remember_search(store, ["first"], "edges")
+    heard: list = []
+    choose = order_of(store, within_budget=False, listen=heard.append)
+
+    stage = choose(store.rows())
+    assert stage.name == "round"
+    assert rates_of(store, stage.run_ids) == [(16, 1e-3), (16, 1e-2)]
+    assert [type(event) for event in heard] == [SearchRound]
+    assert heard[0].sweep == "first"
+    assert "0 of 1 window known to +-0.1 decades (90% sure); next 2 runs of" in heard[0].text
+
+    while (stage := choose(store.rows())).name == "round":
+        finish(store, stage.run_ids, 0.1)
+    # The second sweep in full, although some of the first is todo.
+    assert {row.status for row in store.rows() if row.spec["model"]["width"] == 16} == {
+        "todo",
+        "done",
+    }
+    assert stage.name == "rest"
+    assert set(stage.run_ids) == {run.run_id for run in sweeps[1].runs}
+    finish(store, stage.run_ids, 0.1)
+    assert choose(store.rows()) is None
+
+
+def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    begun = sweeps[1].runs[-1].run_id
+    store.release(store.claim([begun], "test", 60.0))
+    stage = order_of(store, within_budget=True)(store.rows())
+    assert (stage.name, stage.run_ids) == ("begun", (begun,))
+
+
+def test_within_a_budget_a_sweep_is_trained_by_what_tells_most(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    stage = order_of(store, within_budget=True)(store.rows())
+    assert stage.name == "coarse"
+    assert {width for width, _ in rates_of(store, stage.run_ids)} == {16}
+
+
+def test_the_folder_remembers_which_sweeps_are_searched(store):
+    assert searched_sweeps(store) == []
+    remember_search(store, ["b", "a"], "edges")
+    remember_search(store, ["c"], "all")
+    assert searched_sweeps(store) == ["a", "b"]
+    remember_search(store, ["a"], "all")
+    assert searched_sweeps(store) == ["b"]
+
+
+def test_a_search_in_words(store, sweeps):
+    engine.plan(store, sweeps[0])
+    assert search_texts(store, store.rows()) == ()
+    remember_search(store, ["first"], "edges")
+    choose = order_of(store, within_budget=False)
+    while (stage := choose(store.rows())) is not None:
+        finish(store, stage.run_ids, 0.1)
+    left = store.counts()["todo"]
+    assert left > 0
+    assert search_texts(store, store.rows()) == (
+        f"first: 1 of 1 window known to +-0.1 decades (90% sure); {left} runs not needed for that",
+    )
+
+
+def test_searches_that_there_are_not_are_refused():
+    require_search(None, 4)
+    require_search("edges", 1)
+    require_search("all", 4)
+    with pytest.raises(SpecError, match=r"--search 'edge': must be one of edges .*, all"):
+        require_search("edge")
+    with pytest.raises(SpecError, match="--workers 2 with --search edges: one process"):
+        require_search("edges", 2)
+
+
+# ---- through the engine ----
+
+
+@pytest.fixture
+def tiny(make_run) -> Sweep:
+    runs: list[RunSpec] = [
+        make_run({"train.lr": lr, "seed": seed}) for lr in RATES for seed in (1, 2)
+    ]
+    return Sweep("tiny", "", tuple(runs))
+
+
+def test_a_stopped_search_goes_on_and_what_it_leaves_is_trained_by_whoever_asks(tmp_path, tiny):
+    whole = engine.train(tmp_path / "whole", [tiny], device="cpu", search="edges")
+    assert 0 < whole.counts["done"] < len(tiny.runs)
+    assert whole.next_stage is None
+    assert len(whole.search) == 1
+
+    out = tmp_path / "stopped"
+    ended = 0
+
+    def stop() -> int:
+        return 143 if ended else 0
+
+    def listen(event) -> None:
+        nonlocal ended
+        ended += type(event).__name__ == "RunEnded"
+
+    with pytest.raises(Exception, match="go on with"):
+        engine.train(out, [tiny], device="cpu", search="edges", stop=stop, listen=listen)
+    assert engine.train(out, device="cpu").counts == whole.counts  # resume: the same runs
+    with Store.open(out) as one, Store.open(tmp_path / "whole") as two:
+        done = [{r.run_id: r.accuracy for r in s.rows() if r.has_result} for s in (one, two)]
+    assert done[0] == done[1]
+    assert engine.train(out, device="cpu").counts["done"] == len(tiny.runs)
+
+
+def test_a_sweep_that_is_given_again_without_a_search_is_trained_in_full(tmp_path, tiny):
+    engine.train(tmp_path, [tiny], device="cpu", search="edges")
+    assert engine.train(tmp_path, [tiny], device="cpu").counts["todo"] == 0

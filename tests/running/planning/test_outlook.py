@@ -1,0 +1,89 @@
+"""What may still become of a window: on cells of which some scores are known."""
+
+from dataclasses import replace
+
+import pytest
+from rows_made import make_row, only_cell
+
+from recollect.analysis import Cell
+from recollect.running.planning.outlook import window_outlook
+
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+
+
+def cell(scores: dict[float, list[float]], seeds: int = 3) -> Cell:
+    rows = []
+    for lr in RATES:
+        found = scores.get(lr, [])
+        for seed in range(seeds):
+            row = make_row("mamba", lr, seed, 0.0)
+            known = seed < len(found)
+            rows.append(
+                replace(
+                    row,
+                    status="done" if known else "todo",
+                    accuracy=found[seed] if known else None,
+                )
+            )
+    return only_cell(rows)
+
+
+SOLVED, FAILED = [0.99] * 3, [0.1] * 3
+WHOLE = {1e-4: FAILED, 3e-4: FAILED, 1e-3: SOLVED, 3e-3: SOLVED, 1e-2: SOLVED, 3e-2: FAILED}
+
+
+def test_a_whole_cell_leaves_nothing_open():
+    outlook = window_outlook(cell(WHOLE))
+    assert outlook.low == outlook.high == outlook.decades
+    assert outlook.window == cell(WHOLE).window()
+    assert outlook.edge_spread == (0.0, 0.0)
+    assert set(outlook.doubt) == {0.0}
+    assert outlook.is_within(0.0)
+
+
+def test_a_gap_at_an_edge_is_as_wide_as_what_is_not_known():
+    outlook = window_outlook(cell({lr: seeds for lr, seeds in WHOLE.items() if lr != 1e-2}))
+    assert outlook.high - outlook.low > 0.3  # half a decade
+    assert outlook.edge_spread[0] == 0.0  # the other edge is known
+    assert outlook.edge_spread[1] > 0.3
+    assert not outlook.is_within(0.1)
+    doubts = dict(zip(RATES, outlook.doubt, strict=True))
+    assert max(doubts, key=lambda lr: doubts[lr]) == 1e-2
+
+
+def test_a_seed_that_fails_at_the_edge_settles_it_and_one_that_solves_does_not():
+    one_fails = window_outlook(cell(WHOLE | {3e-4: [0.1]}))
+    one_solves = window_outlook(cell(WHOLE | {1e-3: [0.99]}))
+    assert one_fails.is_within(0.1)
+    assert one_fails.edge_spread[0] < one_solves.edge_spread[0]
+
+
+def test_rates_that_are_too_large_break_some_seeds_and_spare_others():
+    """Seeds beside one that fails: likelier to solve it above the window than below it."""
+    above = window_outlook(cell(WHOLE | {3e-2: [0.1]}))
+    below = window_outlook(cell(WHOLE | {3e-4: [0.1]}))
+    assert above.edge_spread[1] > below.edge_spread[0]
+
+
+def test_the_same_rows_give_the_same_outlook():
+    some = {1e-3: [0.95], 1e-2: [0.2]}
+    assert window_outlook(cell(some)) == window_outlook(cell(some))
+
+
+def test_without_a_window_the_width_is_nought():
+    outlook = window_outlook(cell({lr: [0.1] for lr in RATES}))
+    assert outlook.window is None
+    assert (outlook.decades, outlook.low, outlook.high) == (0.0, 0.0, 0.0)
+    assert outlook.edge_spread == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("tau", "expected"), [(0.9, 1.0), (0.98, 0.0)])
+def test_every_tau_has_its_own(tau, expected):
+    some = WHOLE | {1e-3: [0.95] * 3, 3e-3: [0.97] * 3, 1e-2: [0.95] * 3}
+    assert window_outlook(cell(some), tau).decades == pytest.approx(expected, abs=0.2)
+
+
+def test_a_failed_run_counts_as_none():
+    rows = list(cell(WHOLE | {3e-3: [0.99, 0.99]}).rows)
+    failed = [replace(row, status="failed") if row.status == "todo" else row for row in rows]
+    assert window_outlook(only_cell(failed)).is_within(0.0)
