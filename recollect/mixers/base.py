@@ -1,12 +1,13 @@
 """The contract of a mixer: x_PBLD -> y_PBLD, causally, for P independent members at once."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from recollect.mixers.options import Positions
+from recollect.mixers.options import Positions, Rescale
 from recollect.model.layers import Layer, Noise
 from recollect.ops.layout import at_positions
 
@@ -26,6 +27,17 @@ class Site:
     layer: int = 0  # which of these layers, counted from 0
     dropout: float = 0.0  # of attention's weights
     noise: Noise | None = None  # where dropout's masks come from; given whenever dropout is not 0
+    branches: int = 1  # of a layer that are added to the residual stream and have weights
+    rescale: Rescale = "own"
+
+    def rescaled(self, own: float, full: float) -> float:
+        """The initial scale of an output projection: `own` as in the code it comes from, or `full`,
+        that of other layers, whole ("none": GPT-NeoX) or divided by the root of all branches
+        ("branches": the official Mamba, with an MLP too).
+        """
+        if self.rescale == "own":
+            return own
+        return full if self.rescale == "none" else full / math.sqrt(self.branches * self.depth)
 
 
 @dataclass(frozen=True)

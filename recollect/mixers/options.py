@@ -10,6 +10,8 @@ from recollect.spec.base import Spec
 
 Block = Literal["mixer+mlp", "mixer", "mixer+identity", "mixer+channel-mix"]
 Norm = Literal["layer", "rms"]
+# How output projections start that shrink with the depth; see Site.rescaled.
+Rescale = Literal["own", "branches", "none"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "rope", "alibi"]
 # need scores of pairs of positions; the others work with every mixer
 ON_SCORES: tuple[Positions, ...] = ("rope", "alibi")

@@ -4,8 +4,6 @@ Shapes: P population, B batch, L length, D width, R hidden units per channel; `.
 axes in between.
 """
 
-import math
-
 import torch
 from torch import Generator, Tensor, nn
 
@@ -20,14 +18,16 @@ from recollect.model.layers import (
 )
 from recollect.ops.mlp import mlp
 
+MLP_STD = 0.02
+
 
 class MLP(nn.Module):
     """Two linear layers around an exact GELU."""
 
-    def __init__(self, population: int, width: int, hidden: int, depth: int):
+    def __init__(self, population: int, width: int, hidden: int, down_std: float):
         super().__init__()
-        self.up = Linear(population, width, hidden, init=normal(0.02))
-        self.down = Linear(population, hidden, width, init=normal(0.02 / math.sqrt(2 * depth)))
+        self.up = Linear(population, width, hidden, init=normal(MLP_STD))
+        self.down = Linear(population, hidden, width, init=normal(down_std))
 
     def branch(self, x: Tensor) -> Branch:
         """With its last addition left open where that saves a pass over memory."""

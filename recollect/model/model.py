@@ -1,4 +1,4 @@
-"""The model around any mixer: embedding + positions + pre-norm blocks + tied head,
+"""The model around any mixer: embedding + positions + pre-norm blocks + head, tied or not,
 for P members at once.
 
 Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. Rows
@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.base import Site
 from recollect.mixers.build import build_mixer
-from recollect.model.channel import MLP, ChannelMix
+from recollect.model.channel import MLP, MLP_STD, ChannelMix
 from recollect.model.layers import (
     Branch,
     Dropout,
@@ -38,7 +38,8 @@ POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at t
 
 class Block(nn.Module):
     """x += mixer(norm(x)), then x += channel(norm(x));
-    the second half may be the norm alone, or left out.
+    the second half may be the norm alone, or left out. In parallel: x += mixer(norm(x)) +
+    channel(norm'(x)), each with a norm of its own (GPT-NeoX).
 
     A half hands on what it adds as a branch beside x: the next one takes the sum and its norm in
     one pass over memory.
@@ -58,10 +59,12 @@ class Block(nn.Module):
         self.norm_channel = None if spec.block == "mixer" else norm(population, width)
         self.channel: MLP | ChannelMix | None = None
         if spec.block == "mixer+mlp":
-            self.channel = MLP(population, width, hidden, site.depth)
+            down_std = site.rescaled(MLP_STD / math.sqrt(2 * site.depth), MLP_STD)
+            self.channel = MLP(population, width, hidden, down_std)
         elif spec.block == "mixer+channel-mix":
             self.channel = ChannelMix(population, width, hidden, site.layer, site.depth)
         self.local = not isinstance(self.channel, ChannelMix)
+        self.parallel = spec.residual == "parallel"
 
     def mix(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Branch]:
         """The first half, of x + branch: that sum, and the branch to add to it next."""
@@ -91,8 +94,11 @@ class Block(nn.Module):
         """The second half, likewise; if it is `local` it treats every position alone."""
         if self.norm_channel is None:
             return x, branch
-        x, normed = self.norm_channel.add(x, branch)
-        return x, Branch(normed) if self.channel is None else self.channel.branch(normed)
+        x, normed = self.norm_channel.add(x, None if self.parallel else branch)
+        second = Branch(normed) if self.channel is None else self.channel.branch(normed)
+        if self.parallel:  # both were made from the same x, and are added to it together
+            second = Branch(branch.value + second.value, second.shift_PD)
+        return x, second
 
 
 class LearnedPositions(Layer):
@@ -134,6 +140,8 @@ class Model(nn.Module):
             spec.positions,
             dropout=spec.dropout,
             noise=self.noise,
+            branches=2 if spec.block in ("mixer+mlp", "mixer+channel-mix") else 1,
+            rescale=spec.rescale,
         )
         self.population = population
         self.dropout = Dropout(spec.dropout, self.noise, "embedding")
@@ -147,6 +155,7 @@ class Model(nn.Module):
             Block(spec, replace(site, layer=layer)) for layer in range(spec.depth)
         )
         self.norm = LayerNorm(population, spec.width)
+        self.head = Embedding(population, vocabulary, spec.width) if spec.head == "untied" else None
 
     @property
     def layers(self) -> list[Block]:
@@ -155,7 +164,11 @@ class Model(nn.Module):
 
     def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
         """Logits at the labelled positions, (P, B * K, V)."""
-        return self.embedding.logits(self.read(tokens_BL, where_BK))
+        return self._head.logits(self.read(tokens_BL, where_BK))
+
+    @property
+    def _head(self) -> Embedding:
+        return self.embedding if self.head is None else self.head
 
     def read(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
         """What the head sees of the labelled positions, (P, B * K, D)."""
@@ -181,13 +194,13 @@ class Model(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """Each member's summed cross-entropy over its labels, (P,), to train by."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
-        return head_loss(x_PMD, self.embedding.weight, batch.labels_BK.flatten(-2), IGNORE).sum(1)
+        return head_loss(x_PMD, self._head.weight, batch.labels_BK.flatten(-2), IGNORE).sum(1)
 
     def verdict(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss, (P,), and which labels are right, (P, B * K), to judge by."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
         loss_PM, right_PM = head_verdict(
-            x_PMD, self.embedding.weight, batch.labels_BK.flatten(-2), IGNORE
+            x_PMD, self._head.weight, batch.labels_BK.flatten(-2), IGNORE
         )
         return loss_PM.sum(1), right_PM
 

@@ -1,12 +1,15 @@
 """The model around a mixer: width, depth, block, norm, positions."""
 
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from recollect.mixers.choice import AnyMixer, choose_mixer
-from recollect.mixers.options import Block, MixerSpec, Norm, Positions
-from recollect.spec.base import Spec
+from recollect.mixers.options import Block, MixerSpec, Norm, Positions, Rescale
+from recollect.spec.base import Later, Spec
+
+Residual = Literal["serial", "parallel"]
+Head = Literal["tied", "untied"]
 
 
 class ModelSpec(Spec):
@@ -37,6 +40,18 @@ class ModelSpec(Spec):
         ge=0,
         lt=1,
         description="on the embedding and on attention's weights; Zoology: 0.1, and 0 for Mamba",
+    )
+    residual: Annotated[Residual, Later()] = Field(
+        default="serial",
+        description="a layer's second half after the first, or of the same input (GPT-NeoX)",
+    )
+    head: Annotated[Head, Later()] = Field(
+        default="tied", description="the embedding once more, or a matrix of its own (GPT-NeoX)"
+    )
+    rescale: Annotated[Rescale, Later()] = Field(
+        default="own",
+        description="initial output projections of attention, Hyena, Mamba and MLP: as each one's "
+        'code, by the root of all "branches" (official Mamba with MLP), or "none" (GPT-NeoX)',
     )
 
     @model_validator(mode="before")
@@ -70,5 +85,10 @@ class ModelSpec(Spec):
             raise ValueError(
                 f'width = {self.width}: positions = "relative" rotates pairs of channels, so '
                 "width must be even"
+            )
+        if self.residual == "parallel" and self.block == "mixer":
+            raise ValueError(
+                'residual = "parallel": block = "mixer" has one half and nothing beside it; use '
+                'block = "mixer+mlp"'
             )
         return self

@@ -123,19 +123,23 @@ def plain_logits(spec: ModelSpec, weights: dict[str, Tensor], tokens_BL: Tensor)
         x = x + weights["positions.weight"][: tokens_BL.shape[1]]
     for layer in range(spec.depth):
         mixer, normed = part(f"blocks.{layer}.mixer."), norm(x, f"blocks.{layer}.norm_mixer")
+        before = x
         if spec.mixer.name == "mamba":
             x = x + plain_mamba(mixer, normed)
         else:
             x = x + plain_attention(mixer, normed, spec.mixer.heads, spec.positions)
         if spec.block != "mixer":
-            normed, mlp = norm(x, f"blocks.{layer}.norm_channel"), part(f"blocks.{layer}.channel.")
+            seen = before if spec.residual == "parallel" else x
+            normed = norm(seen, f"blocks.{layer}.norm_channel")
+            mlp = part(f"blocks.{layer}.channel.")
             if spec.block == "mixer+mlp":
                 normed = (
                     F.gelu(normed @ mlp["up.weight"] + mlp["up.bias"]) @ mlp["down.weight"]
                     + mlp["down.bias"]
                 )
             x = x + normed
-    return norm(x, "norm") @ weights["embedding.weight"].T
+    head = "embedding" if spec.head == "tied" else "head"
+    return norm(x, "norm") @ weights[f"{head}.weight"].T
 
 
 VARIANTS = [
@@ -145,6 +149,9 @@ VARIANTS = [
     {"mixer": {"name": "attention", "heads": 2}, "positions": "relative", "block": "mixer"},
     {"mixer": "mamba"},
     {"mixer": "mamba", "block": "mixer+mlp", "positions": "learned", "depth": 3, "mlp_ratio": 2},
+    {"mixer": "attention", "residual": "parallel", "head": "untied"},
+    {"mixer": "attention", "residual": "parallel", "block": "mixer+identity", "norm": "rms"},
+    {"mixer": "mamba", "block": "mixer+mlp", "residual": "parallel", "depth": 3},
 ]
 
 

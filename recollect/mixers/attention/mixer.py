@@ -70,7 +70,8 @@ class Attention(Mixer):
             )
         else:
             self.qkv = Linear(population, width, 3 * width, init=normal(0.02))
-        self.out = Linear(population, width, width, init=normal(0.02 / math.sqrt(2 * site.depth)))
+        out_std = site.rescaled(0.02 / math.sqrt(2 * site.depth), 0.02)
+        self.out = Linear(population, width, width, init=normal(out_std))
         self.relative_PHL: nn.Parameter | None = None
         if site.positions == "relative":
             self.relative_PHL = nn.Parameter(torch.empty(population, spec.heads, self.reach))

@@ -56,7 +56,9 @@ class Hyena(Mixer):
         self.into = self._linear(width, 3 * width)
         self.short = ShortConv(site.population, 3 * width, spec.kernel)
         self.skip_PD = nn.Parameter(torch.empty(site.population, width))
-        self.out = self._linear(width, width, gain=1 / math.sqrt(2 * site.depth))
+        self.out = self._linear(
+            width, width, gain=site.rescaled(1 / math.sqrt(2 * site.depth), 1.0)
+        )
         self.filter_into = self._linear(1 + 2 * bands, hidden)
         self.filter_inner = nn.ModuleList(self._linear(hidden, hidden) for _ in range(INNER))
         self.filter_out = self._linear(hidden, width, bias=False)

@@ -60,9 +60,9 @@ class Mamba(Mixer):
         delta_init = uniform(rank**-0.5) if official else small
         delta_bias = log_uniform_step if official else None
         out_init = (
-            fan_in_uniform(inner, gain=site.depth**-0.5)
+            fan_in_uniform(inner, gain=site.rescaled(site.depth**-0.5, 1.0))
             if official
-            else normal(0.02 / math.sqrt(2 * site.depth))
+            else normal(site.rescaled(0.02 / math.sqrt(2 * site.depth), 0.02))
         )
         self.into = Linear(population, width, inner * (1 + spec.gate), init=into_init, bias=False)
         self.conv = ShortConv(population, inner, spec.kernel) if spec.kernel else None

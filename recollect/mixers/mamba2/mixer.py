@@ -68,9 +68,9 @@ class Mamba2(Mixer):
         official = spec.init == "official"
         into_init = fan_in_uniform(width) if official else normal(0.02)
         out_init = (
-            fan_in_uniform(inner, gain=site.depth**-0.5)
+            fan_in_uniform(inner, gain=site.rescaled(site.depth**-0.5, 1.0))
             if official
-            else normal(0.02 / math.sqrt(2 * site.depth))
+            else normal(site.rescaled(0.02 / math.sqrt(2 * site.depth), 0.02))
         )
         self.into = Linear(
             population, width, inner * spec.gate + mixed + heads, init=into_init, bias=False

@@ -1,4 +1,4 @@
-"""The embedding and, tied to it, the head."""
+"""The embedding and the head, which are one table or two."""
 
 import torch
 from torch import Generator, Tensor, nn
@@ -23,5 +23,5 @@ class Embedding(Layer):
         return embedding(self.weight, ids_BL)
 
     def logits(self, x_PMD: Tensor) -> Tensor:
-        """The tied head: scores of every entry, (P, M, entries)."""
+        """As the head: scores of every entry, (P, M, entries)."""
         return torch.bmm(x_PMD, self.weight.transpose(1, 2))

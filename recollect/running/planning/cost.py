@@ -60,6 +60,8 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
         model = Model(run.model, 1, task.label_vocabulary, task.longest)
         tokens = torch.zeros(train.batch, task.train_length, dtype=torch.int64)
         where = torch.zeros(train.batch, task.labels_per_row, dtype=torch.int64)
+    if train.order == "seed":  # rows of each member's own, of which there is one
+        tokens, where = tokens[None], where[None]
     if device.type != "meta":
         initialise(model, [run.seed])
     kept: dict[int, torch.UntypedStorage] = {}  # by address, and held so that no other one gets it

@@ -101,7 +101,7 @@ def test_a_broken_member_breaks_no_other():
 
 
 def test_the_mlp_with_kernels_is_the_mlp_without(monkeypatch):
-    layer = MLP(2, 6, 12, depth=1)
+    layer = MLP(2, 6, 12, down_std=0.02)
     initialise(layer, [1, 2])
     layer.to(DEVICE)
     with torch.no_grad():
