@@ -47,13 +47,14 @@ bench: $(VENV)/installed
 	$(BIN)/python bench/data.py
 	$(BIN)/recollect bench --mixer attention --mixer mamba
 
-# The figure of the README, from the demo's rows.
-figures: demo
-	$(BIN)/python docs/figures.py $(OUT)
+# The README's picture, from stored rows.
+figures: $(VENV)/installed
+	$(BIN)/python docs/figures.py
 
-# Every figure and table of the study from the rows in results/paper.
-gallery: $(VENV)/installed
+# Every figure and table of the study, and what they say, from the rows in results/.
+gallery: figures
 	$(BIN)/python docs/gallery.py
+	$(BIN)/python docs/results.py
 
 # The layers of the package and what imports what, as docs/architecture.svg.
 graph: $(VENV)/installed

@@ -1,36 +1,119 @@
-"""The gallery: every picture there is or a line that says why not, small, each with its command."""
+"""The generated pages: every picture there is or a line that says why not, sizes and recipes never
+mixed, and the same text on every machine.
+"""
 
-import runpy
+import sys
 from pathlib import Path
 
-from study_made import study_rows
+import pytest
+from study_made import study_curve, study_rows
 
-from recollect.api import Results
+from recollect.reports.paper.evidence import StoredResults, find_stores
 from recollect.reports.paper.presets import NAMES
 
 DOCS = Path(__file__).parent.parent / "docs"
+ROOT = DOCS.parent / "results"
 
 
-def test_the_gallery_shows_what_can_be_drawn_and_says_what_cannot(tmp_path, monkeypatch):
-    rows = study_rows(("attention", "mamba"), depths=(12,), rates=(1e-3, 1e-2), seeds=(1,))
-    monkeypatch.setattr(Results, "load", classmethod(lambda cls, folder: Results(rows, {})))
-    gallery = runpy.run_path(str(DOCS / "gallery.py"))
-    root = tmp_path / "made-up"
-    for folder in ("fig13", "fig1", "fig1.small", "table1"):
-        (root / folder).mkdir(parents=True)
-    gallery["write"](root, tmp_path)
-    page = (tmp_path / "gallery.md").read_text()
-    shown = gallery["shown"](root)
-    assert f"```\nrecollect figure fig13 {shown}/fig13 -o fig13.png\n```" in page
-    assert (
-        f"```\nrecollect figure fig1 {shown}/fig1 {shown}/fig1.small -o fig1.png\n```" in page
-    )  # and not those of fig13
-    assert f"```\nrecollect figure table1 {shown}/table1 -o table1.md\n```" in page
-    assert "![fig13](gallery/fig13.png)" in page
-    assert page.count("Not drawn: ") == 2
-    assert "Not drawn: fig1: none of 4 runs fits" in page
-    assert page.count("No rows: `recollect run paper:") == len(NAMES) - 3
-    assert "4 planned = 4 done" in page
-    [picture] = (tmp_path / "gallery").iterdir()
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size < gallery["MOST_BYTES"]
+@pytest.fixture
+def docs(monkeypatch):
+    """The scripts beside the pages can be imported."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    yield
+    for name in ("page_parts", "gallery", "results", "figures"):
+        sys.modules.pop(name, None)
+
+
+def store(folder, rows):
+    return StoredResults(ROOT / folder, rows, {row.run_id: study_curve(row) for row in rows})
+
+
+def full(**more):
+    mixers = ("attention", "mamba", "hyena")
+    return study_rows(mixers, rates=(1e-4, 1e-3, 1e-2, 1e-1), seeds=(1, 2, 3), **more)
+
+
+def small(**more):
+    task = {"name": "mqar", "length": 12, "pairs": 3, "vocabulary": 64}
+    return study_rows(("attention", "mamba"), rates=(1e-3, 1e-2), seeds=(1,), task=task, **more)
+
+
+def ignore(path, figure):
+    """In place of writing a picture."""
+
+
+def test_sizes_and_recipes_are_never_drawn_together(docs, tmp_path):
+    import gallery
+
+    drawn = {}
+    stores = [
+        store("h200/study", full()),
+        store("paper/fig1.small", small()),
+    ]
+    page = gallery.page(
+        stores, tmp_path / "gallery", lambda path, figure: drawn.update({path.name: figure})
+    )
+    whole, appendix = page.split("## Appendix")
+    assert "fig1.small" not in whole
+    assert "results/h200/study" not in appendix
+    titles = {
+        name: {ax.get_title(loc="left").split(",")[0] for ax in figure.axes} - {""}
+        for name, figure in drawn.items()
+    }
+    assert titles["fig1.png"] == {"length 64"}
+    assert titles["fig1.small.png"] == {"length 12"}
+
+
+def test_every_figure_is_drawn_or_says_what_to_run(docs, tmp_path):
+    import gallery
+
+    page = gallery.page([store("h200/study", full())], tmp_path / "gallery")
+    assert "![fig1](gallery/fig1.png)" in page
+    assert "recollect figure fig1 results/h200/study --where recipe=plain -o fig1.png" in page
+    assert "36 planned = " in page
+    for name in NAMES:
+        assert f"### {name}\n" in page
+        assert f"### {name}, small\n" in page
+    assert "No rows yet: `recollect run paper:fig13 --out ...`" in page
+    pictures = list((tmp_path / "gallery").iterdir())
+    assert {picture.name for picture in pictures} >= {"fig1.png", "fig2.png"}
+    for picture in pictures:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 150_000
+
+
+def test_results_compare_models_and_name_what_a_change_did(docs, tmp_path):
+    import results
+
+    changed = study_rows(
+        ("attention",), rates=(1e-4, 1e-3, 1e-2, 1e-1), seeds=(1, 2, 3), dropout=0.2
+    )
+    page = results.page([store("h200/a", full()), store("h200/b", changed)], tmp_path, ignore)
+    assert "### Recipe: plain\n" in page
+    assert "### Recipe: plain but dropout=0.2\n" in page
+    assert "The widest window is that of Attention" in page
+    assert "| plain | mqar, length 64, pairs 4 | 64 | 2 | Attention | dropout 0 to 0.2 |" in page
+    assert "| `results/h200/b` | 12 |" in page
+
+
+@pytest.mark.parametrize("name", ["gallery", "results"])
+def test_the_stored_pages_are_those_of_the_stored_rows(docs, name):
+    """Whoever adds rows runs `make gallery`; a stranger gets the same text."""
+    import gallery
+
+    import results
+
+    written = {"gallery": gallery, "results": results}[name]
+    page = written.page(find_stores(ROOT), DOCS / name, ignore)
+    assert page == (DOCS / f"{name}.md").read_text()
+
+
+def test_the_headline_shows_equal_widths_at_the_study_s_size(docs):
+    import figures
+
+    from recollect.reports.pictures import Source
+
+    found = figures.headline(Source.load([figures.ROWS]))
+    assert len(found.axes) == 1
+    names = [text.get_text() for text in found.legends[0].get_texts()]
+    assert names[:4] == ["Attention", "Mamba", "Hyena", "DeltaNet"]

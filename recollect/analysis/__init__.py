@@ -28,6 +28,7 @@ from recollect.analysis.seeds import seed_spread as seed_spread
 from recollect.analysis.seeds import windows_by_threshold as windows_by_threshold
 from recollect.analysis.sentences import cautions as cautions
 from recollect.analysis.sentences import decades_text as decades_text
+from recollect.analysis.sentences import ranking as ranking
 from recollect.analysis.sentences import sentence as sentence
 from recollect.analysis.settings import flatten as flatten
 from recollect.analysis.settings import get_setting as get_setting

@@ -1,9 +1,11 @@
-"""A cell's summary as sentences: the result first, then what limits it."""
+"""A cell's summary as sentences: the result first, then what limits it; and how cells compare."""
+
+from collections.abc import Sequence
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.summary import CellSummary, count_statuses
 from recollect.analysis.windows import Window
-from recollect.analysis.wording import count_text, rate_text, score_text
+from recollect.analysis.wording import and_text, count_text, rate_text, score_text
 
 
 def sentence(summary: CellSummary) -> str:
@@ -76,7 +78,78 @@ def _pending(cell: Cell) -> bool:
 
 def decades_text(window: Window) -> str:
     """1.4 decades (2e-4 to 5e-3), with "at least" where the grid ended first."""
-    bound = "at least " if window.is_open else ""
+    edges = f"{rate_text(window.low)} to {rate_text(window.high)}"
+    return f"{_bound(window)}{window.decades:.1f} decades ({edges})"
+
+
+# ---- cells side by side ----
+
+
+def ranking(named: Sequence[tuple[str, CellSummary]]) -> list[str]:
+    """How cells of one task and size compare, by the names given: windows from the widest to the
+    narrowest, who does not solve it, who learns fastest, whom a sparse grid may miss.
+
+    Nothing is said of fewer than two cells with a result.
+    """
+    scored = [(name, summary) for name, summary in named if summary.best]
+    if len(scored) < 2:
+        return []
+    texts = [_widest(scored), _unsolved(scored), _fastest(scored), _missed(scored)]
+    return [text for text in texts if text]
+
+
+def _widest(scored: Sequence[tuple[str, CellSummary]]) -> str:
+    windows = [
+        (name, summary.window)
+        for name, summary in scored
+        if summary.window and len(summary.cell.scored_rates) > 1
+    ]
+    windows.sort(key=lambda pair: -pair[1].decades)
+    if not windows:
+        return ""
+    (first, widest), *others = windows
+    rest = [f"{name} ({_bound(window)}{window.decades:.1f})" for name, window in others]
     return (
-        f"{bound}{window.decades:.1f} decades ({rate_text(window.low)} to {rate_text(window.high)})"
+        f"The widest window is that of {first}, {decades_text(widest)}"
+        + (f"; then {and_text(rest)}" if rest else "")
+        + "."
     )
+
+
+def _unsolved(scored: Sequence[tuple[str, CellSummary]]) -> str:
+    below = [(name, summary) for name, summary in scored if not summary.window]
+    below.sort(key=lambda pair: -(pair[1].best.mean if pair[1].best else 0.0))
+    if not below:
+        return ""
+    names = [f"{name} (best {score_text(own.best.mean)})" for name, own in below if own.best]
+    verb = "stays" if len(names) == 1 else "stay"
+    return f"{and_text(names)} {verb} below {below[0][1].tau:g} at every rate tried."
+
+
+def _fastest(scored: Sequence[tuple[str, CellSummary]]) -> str:
+    steps = sorted(
+        (summary.steps_to_solve, name)
+        for name, summary in scored
+        if summary.steps_to_solve is not None
+    )
+    if len(steps) < 2 or steps[0][0] == steps[-1][0]:
+        return ""
+    first = [name for step, name in steps if step == steps[0][0]]
+    (least, _), (most, last) = steps[0], steps[-1]
+    return (
+        f"At its best rate {and_text(first, 'or')} is solved first, after {least:,.0f} steps, and "
+        f"{last} last, after {most:,.0f}."
+    )
+
+
+def _missed(scored: Sequence[tuple[str, CellSummary]]) -> str:
+    missed = [
+        f"{name} (found with probability {summary.luck:.0%})"
+        for name, summary in scored
+        if summary.window and not summary.window.is_open and summary.luck < 1
+    ]
+    return f"A grid of four rates may miss the window of {and_text(missed)}." if missed else ""
+
+
+def _bound(window: Window) -> str:
+    return "at least " if window.is_open else ""

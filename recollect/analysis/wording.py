@@ -1,6 +1,6 @@
 """Numbers, counts and settings as the page and the terminal write them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recollect.analysis.settings import canonical
@@ -16,6 +16,13 @@ def rate_text(rate: float) -> str:
 def score_text(score: float) -> str:
     """Three decimals, and never a rounded-up 1.000 for a score that is not perfect."""
     return f"{min(score, 0.999):.3f}" if score < 1 else "1.000"
+
+
+def and_text(texts: Sequence[str], word: str = "and") -> str:
+    """a, b and c"""
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
 def count_text(count: int, noun: str) -> str:

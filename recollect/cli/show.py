@@ -107,7 +107,9 @@ def figure(
     ] = [],  # noqa: B006
     where: Annotated[
         list[str],
-        typer.Option(metavar="A.B=1", help="only runs with this setting; may be repeated"),
+        typer.Option(
+            metavar="A.B=1", help="only runs with this setting, or recipe=NAME; may be repeated"
+        ),
     ] = [],  # noqa: B006
     tau: Annotated[float | None, typer.Option(help="the level of the windows")] = None,
     against: Annotated[
@@ -127,7 +129,14 @@ def figure(
     from recollect.analysis import TAU
     from recollect.plotting.sheet import Frame
     from recollect.reports.paper.figures import write_figure
-    from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+    from recollect.reports.pictures import (
+        KINDS,
+        Look,
+        PictureRequest,
+        Source,
+        choose_rows,
+        read_size,
+    )
 
     frame = Frame(*read_size(size), title=title, caption=caption)
     shown = Source.load(folders)
@@ -136,12 +145,11 @@ def figure(
         request = PictureRequest(name, look, frame, tuple(where))
         others = [Source.load(compare)] if compare else []
         found = request.write(shown, *others, output=output)
-    elif compare or where or tau is not None or against:
-        raise SpecError(
-            f"{name}: --compare, --where, --tau and --against are for {', '.join(KINDS)}"
-        )
+    elif compare or tau is not None or against:
+        raise SpecError(f"{name}: --compare, --tau and --against are for {', '.join(KINDS)}")
     else:
-        found = write_figure(name, shown.rows, shown.curves, output, band, frame=frame)
+        rows = choose_rows(shown.rows, where)
+        found = write_figure(name, rows, shown.curves, output, band, frame=frame)
     say(f"{name}: {found}")
 
 

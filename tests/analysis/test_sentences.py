@@ -6,6 +6,7 @@ from rows_made import make_curve, make_row, make_sweep
 from recollect.analysis import (
     cautions,
     group_cells,
+    ranking,
     rate_text,
     score_text,
     sentence,
@@ -97,3 +98,45 @@ def test_a_summary_holds_the_measures():
     assert summary.luck == 1.0
     assert (summary.solved_seeds, summary.steps_to_solve) == (2, 200)
     assert (summary.best.lr, summary.spread.high) == (1e-3, pytest.approx(1.0))
+
+
+# --- cells side by side
+
+
+WIDE = {1e-4: [0.3], 1e-3: [1.0], 1e-2: [0.95], 1e-1: [0.1]}
+NARROW = {1e-4: [0.2], 1e-3: [0.92], 1e-2: [0.2], 1e-1: [0.0]}
+NEVER = {1e-4: [0.2], 1e-3: [0.5], 1e-2: [0.4], 1e-1: [0.0]}
+
+
+def ranked(steps, **scores):
+    """The ranking of mixers with these scores by rate, each solved after so many evaluations."""
+    rows = [row for name, found in scores.items() for row in make_sweep(found, name)]
+    curves = {
+        row.run_id: make_curve([0.0] * (steps[row.spec["model"]["mixer"]["name"]] - 1) + [1.0])
+        for row in rows
+    }
+    summaries = summarise(group_cells(rows), curves)
+    return ranking([(summary.cell.mixer, summary) for summary in summaries])
+
+
+def test_cells_are_ranked_by_window_and_told_apart_by_steps_and_luck():
+    assert ranked({"a": 3, "b": 1, "c": 2}, b=NARROW, a=WIDE, c=NEVER) == [
+        "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2); then b (0.1).",
+        "c (best 0.500) stays below 0.9 at every rate tried.",
+        "At its best rate b is solved first, after 100 steps, and a last, after 300.",
+        "A grid of four rates may miss the window of b (found with probability 8%).",
+    ]
+
+
+def test_a_ranking_leaves_out_what_does_not_differ():
+    assert ranked({"a": 2, "b": 2}, a=NEVER, b={**NEVER, 1e-3: [0.6]}) == [
+        "b (best 0.600) and a (best 0.500) stay below 0.9 at every rate tried."
+    ]
+    assert ranked({"a": 2}, a=WIDE) == []
+
+
+def test_a_window_that_the_grid_cut_is_a_lower_bound_and_no_miss():
+    texts = ranked({"a": 2, "b": 2}, a=WIDE, b={1e-3: [1.0], 2e-3: [1.0]})
+    assert texts == [
+        "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2); then b (at least 0.3)."
+    ]

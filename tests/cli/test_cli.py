@@ -229,11 +229,10 @@ def test_figure_draws_any_rows_and_two_folders_over_each_other(command, trained,
     said = command("figure", "rates", out, *options)
     assert (said.code, said.out, said.err) == (0, f"rates: {target}\n", "")
     assert target.read_bytes().startswith(b"%PDF")
-    said = command("figure", "fig1", out, "--where", "model.width=8")
+    said = command("figure", "fig1", out, "--tau", "0.5")
     assert (said.code, said.err) == (
         2,
-        "recollect: fig1: --compare, --where, --tau and --against are for rates, windows, curves, "
-        "scaling\n",
+        "recollect: fig1: --compare, --tau and --against are for rates, windows, curves, scaling\n",
     )
 
 

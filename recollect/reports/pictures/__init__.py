@@ -1,5 +1,6 @@
 """Pictures of any rows, whatever their mixers: `recollect figure rates|windows|curves|scaling`."""
 
+from recollect.reports.pictures.choosing import choose_rows as choose_rows
 from recollect.reports.pictures.look import Look as Look
 from recollect.reports.pictures.request import KINDS as KINDS
 from recollect.reports.pictures.request import PictureRequest as PictureRequest

@@ -1,22 +1,20 @@
 """From folders to a file: one of the four pictures, as asked for on the command line."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from recollect.analysis import BANDS, TAU, flatten, select_rows
+from recollect.analysis import BANDS, TAU
 from recollect.errors import SpecError
 from recollect.plotting.settings import PRINT_DPI, to_bytes
 from recollect.plotting.sheet import Frame, framed
 from recollect.reports.pictures import curves, rates, scaling, windows
+from recollect.reports.pictures.choosing import choose_rows
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Shown, Source
-from recollect.rows import RunRow
 from recollect.spec.base import shorten, suggest
-from recollect.spec.overrides import read_value
 from recollect.store.durable import write_atomically
 
 KINDS: dict[str, Callable[[Shown, Look], Figure]] = {
@@ -39,7 +37,6 @@ class PictureRequest:
 
     def draw(self, *sources: Source) -> Figure:
         """The picture of one source, or of two over each other."""
-        conditions = read_where(self.where, [row for source in sources for row in source.rows])
         if self.kind not in KINDS:
             raise SpecError(f"{shorten(self.kind)}: no picture; {suggest(self.kind, KINDS)}")
         if self.look.band not in BANDS:
@@ -49,7 +46,7 @@ class PictureRequest:
                 f"--tau {self.look.tau:g}: must be above 0 and at most 1; the usual is {TAU:g}"
             )
         chosen = [
-            Source(source.name, select_rows(source.rows, conditions), source.curves)
+            Source(source.name, choose_rows(source.rows, self.where), source.curves)
             for source in sources
         ]
         with framed(self.frame):
@@ -82,16 +79,3 @@ def read_size(text: str | None) -> tuple[float | None, float | None]:
             "example 3.4 (a column) or 7x4"
         )
     return sizes[0], sizes[1] if len(sizes) == 2 else None
-
-
-def read_where(texts: Iterable[str], rows: Sequence[RunRow]) -> dict[str, Any]:
-    """KEY=VALUE pairs as conditions on settings; values are written as for --set."""
-    found: dict[str, Any] = {}
-    known = {key for row in rows for key in flatten(row.spec)}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or key not in known:
-            problem = suggest(key, known) if equals else "must be written KEY=VALUE"
-            raise SpecError(f"--where {shorten(text)}: {problem}; for example model.width=64")
-        found[key] = read_value(value)
-    return found

@@ -48,7 +48,8 @@ def draw(shown: Shown, look: Look) -> Figure:
                 ax.remove()
                 continue
             sheet.rate_axis(ax, min(lrs), max(lrs))
-            _draw_panel(ax, panels[number], shown)
+            beside = panels[number - number % columns :][:columns]
+            _draw_panel(ax, panels[number], shown, max(len(panel.cells) for panel in beside))
         greys = [shade(INK, amount) for amount in SHADES]
         entries: list[sheet.LegendEntry] = [
             (Patch(fc=grey, ec="none"), f"τ = {level:g}")
@@ -64,10 +65,11 @@ def draw(shown: Shown, look: Look) -> Figure:
         return sheet.finish(figure, title, entries, caption(shown, what, panels, shown.shared()))
 
 
-def _draw_panel(ax: Axes, panel: Panel, shown: Shown) -> None:
+def _draw_panel(ax: Axes, panel: Panel, shown: Shown, lines: int) -> None:
+    """`lines` are as many as the panels beside it need, so that all bars are equally thick."""
     sheet.panel_title(ax, panel.title)
     cells = sorted(panel.cells, key=_width, reverse=True)
-    ax.set_ylim(len(cells) - 0.4, -0.6)
+    ax.set_ylim(lines - 0.4, -0.6)
     ax.set_yticks(range(len(cells)), [_name(cell, shown) for cell in cells])
     for text in ax.get_yticklabels():
         text.set_parse_math(False)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from rows_made import HOSTILE, make_curve, make_row, make_sweep
+from study_made import study_rows
 
 from recollect.analysis import ZOOLOGY_RATES, group_cells
 from recollect.analysis.seeds import TAUS
@@ -147,6 +148,12 @@ def test_only_the_rows_that_were_asked_for():
     figure = draw("rates", source(rows), where=("model.width=128",))
     assert len(figure.axes) == 1
     assert "width 128" in figure.texts[0].get_text()
+    both = draw("rates", source(rows), where=("model.width=[64, 128]",))
+    assert len(both.axes) == 2
+    whole = study_rows(("attention", "mamba"), widths=(64,), rates=(1e-3, 1e-2), seeds=(1,))
+    assert len(draw("rates", source(whole), where=("recipe=plain",)).axes) == 1
+    with pytest.raises(SpecError, match="none of 0 runs has a result"):
+        draw("rates", source(whole), where=("recipe=zoology",))
     with pytest.raises(SpecError, match=r"--where 'model.wdth=3': did you mean model.width\?"):
         draw("rates", source(rows), where=("model.wdth=3",))
     with pytest.raises(SpecError, match=r"must be written KEY=VALUE; for example model.width=64"):

@@ -1,0 +1,126 @@
+"""What makes a window wide: pairs of cells that differ in one setting alone, and the decades that
+its change gains or loses.
+
+One cell of a pair has a recipe to the letter. What may stop a run early or is evaluated counts as
+no difference. The interval is a percentile bootstrap over seeds, both cells drawn independently.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recollect.analysis import Cell, group_cells
+from recollect.analysis.naming import MIXER_OPTIONS, Settings, differing_keys, short_labels
+from recollect.analysis.seeds import TAUS, Interval, percentile_interval, resample
+from recollect.analysis.seeds.resampling import BOOTSTRAP_SEED, LEAST_SEEDS
+from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
+from recollect.analysis.wording import spaced, value_text
+from recollect.mixers.registry import MIXERS
+from recollect.rows import RunRow
+from recollect.spec.recipes import recipe_of
+from recollect.spec.recipes.label import EVALUATION_KEYS
+
+RESAMPLES = 400
+# Two cells are compared only where these agree: what is trained on what.
+SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The change of W at one tau."""
+
+    tau: float
+    before: float  # decades; 0 where it was not solved
+    after: float
+    interval: Interval | None  # of the difference; None with fewer than three seeds on a side
+    is_bound: bool  # a grid ended inside one of the windows
+
+    @property
+    def decades(self) -> float:
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One setting changed from a recipe, and what became of the window."""
+
+    recipe: str
+    before: Cell
+    after: Cell
+    key: str
+    values: tuple[Any, Any]
+    gains: tuple[Gain, ...]  # by tau
+
+    @property
+    def mixer(self) -> str:
+        return self.before.mixer
+
+    @property
+    def text(self) -> str:
+        """dropout 0.1 to 0"""
+        label = short_labels([self.key])[self.key]
+        before, after = map(value_text, self.values)
+        if label == "name":
+            return f"{before} to {after}"
+        return f"{spaced(label)} {before} to {after}"
+
+
+def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
+    """All pairs of which the first has the recipe; cell by cell, what gains most first."""
+    cells = [cell for cell in group_cells(list(rows)) if cell.best]
+    flats = [_settings(cell) for cell in cells]
+    found = []
+    for base, own in zip(cells, flats, strict=True):
+        if recipe_of(base.rows[0].spec) != recipe:
+            continue
+        for cell, other in zip(cells, flats, strict=True):
+            keys = differing_keys([own, other])
+            if len(keys) != 1 or keys & set(SAME):
+                continue
+            [key] = keys
+            if _is_base(own, other, key, recipe_of(cell.rows[0].spec) == recipe):
+                gains = tuple(_gain(base, cell, tau) for tau in taus)
+                found.append(Cause(recipe, base, cell, key, (own.get(key), other.get(key)), gains))
+    return sorted(found, key=_order)
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    flat = cell_settings(cell.rows[0].spec)
+    return {key: value for key, value in flat.items() if key not in EVALUATION_KEYS}
+
+
+def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
+    """Whether the first of two is what the other is a change of. A recipe says nothing about a
+    mixer's options: of two cells that have it, the one with the default is the base.
+    """
+    if not are_alike:
+        return True
+    options = MIXERS.get(str(own.get(MIXER)))
+    field = options.model_fields.get(key.removeprefix(MIXER_OPTIONS)) if options else None
+    return field is not None and own.get(key) == field.default != other.get(key)
+
+
+def _gain(before: Cell, after: Cell, tau: float) -> Gain:
+    windows = before.window(tau), after.window(tau)
+    wide = [window.decades if window else 0.0 for window in windows]
+    is_bound = any(window is not None and window.is_open for window in windows)
+    return Gain(tau, wide[0], wide[1], _interval(before, after, tau), is_bound)
+
+
+def _interval(before: Cell, after: Cell, tau: float) -> Interval | None:
+    rates = (*before.scored_rates, *after.scored_rates)
+    if min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
+        return None
+    draw = random.Random(BOOTSTRAP_SEED)
+    differences = []
+    for _ in range(RESAMPLES):
+        first, second = (resample(cell, draw).window(tau) for cell in (before, after))
+        differences.append((second.decades if second else 0.0) - (first.decades if first else 0.0))
+    return percentile_interval(differences)
+
+
+def _order(cause: Cause) -> tuple[Any, ...]:
+    task, model = (cause.before.rows[0].spec[part] for part in ("task", "model"))
+    size = task.get("length", 0), task.get("pairs", 0), model["depth"], model["width"]
+    return (*size, cause.mixer, -cause.gains[0].decades)
