@@ -11,6 +11,8 @@ import recollect
 
 @recollect.mixer("leaky")
 class Leaky(nn.Module):
+    """A bank of leaky averages behind a gate."""
+
     def __init__(self, width: int, slowest: float = 0.99):
         super().__init__()
         self.decay = nn.Parameter(torch.linspace(0.1, slowest, width).logit())
@@ -22,3 +24,6 @@ class Leaky(nn.Module):
             state = decay * state + (1 - decay) * now
             states.append(state)
         return self.out(torch.stack(states, 1) * self.gate(x).sigmoid())
+
+    def state_size(self, length: int) -> int:  # optional: floats kept between two positions
+        return self.decay.numel()

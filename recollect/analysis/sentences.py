@@ -40,6 +40,8 @@ def cautions(summary: CellSummary) -> list[str]:
     """What limits the sentence: edges of the grid, split seeds, missing runs."""
     cell, best, window = summary.cell, summary.best, summary.window
     found: list[str] = []
+    if "@" in cell.mixer:
+        found.append(f"{cell.mixer} sees more than its own past; no fair comparison with others.")
     if window and len(cell.scored_rates) > 1:
         found += _edge_cautions(cell, "The window reaches", window.open_low, window.open_high)
     elif best and len(cell.scored_rates) > 1:

@@ -32,6 +32,7 @@ for verb in (
     show.inspect,
     show.figure,
     show.claims,
+    show.failures,
     show.export,
     about.mixers,
     about.tasks,

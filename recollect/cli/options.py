@@ -69,7 +69,8 @@ Output = Annotated[
 
 
 def load_plugins(paths: list[Path]) -> None:
-    from recollect.mixers.plugins.load import load_plugin
+    if paths:  # else nothing here needs torch
+        from recollect.mixers.plugins.load import load_plugin
 
-    for path in paths:
-        load_plugin(path)
+        for path in paths:
+            load_plugin(path)

@@ -181,6 +181,24 @@ def claims(
             say(command)
 
 
+def failures(folder: Folder) -> None:
+    """Why runs failed, each reason once, with the whole traceback that was stored."""
+    from recollect.analysis import count_text
+    from recollect.running.failures import stored_failures
+    from recollect.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        found = stored_failures(store.rows(), store.notes())
+    if not found:
+        say("no run has failed")
+    for failure in found:
+        mixers = dict.fromkeys(str(row.spec["model"]["mixer"]["name"]) for row in failure.rows)
+        say(f"{count_text(len(failure.rows), 'run')} of {', '.join(mixers)}: {failure.reason}")
+        say(f"  {' '.join(row.run_id for row in failure.rows)}")
+        if failure.traceback:
+            write(failure.traceback)
+
+
 def export(
     folder: Folder,
     form: Annotated[str, typer.Option("--format", help="csv or json")] = "csv",

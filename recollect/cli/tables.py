@@ -56,7 +56,7 @@ def mixer_table(width: int, length: int) -> Table:
             options.family,
             f"{parameters:,}",
             states,
-            fast_here(options.core),
+            together_here(spec, width, length) if options.foreign else fast_here(options.core),
             options.summary,
         )
     return table
@@ -94,6 +94,24 @@ def fast_here(core: Core) -> str:
         return "unknown"
     form = fast_form(core)
     return "no: loop over time" if form is None else f"yes: {form}"
+
+
+def together_here(spec: MixerSpec, width: int, length: int) -> str:
+    """Whether the members of a population of a plug-in are computed at once on this machine."""
+    import torch
+
+    from recollect.mixers.base import Site
+    from recollect.mixers.build import build_mixer
+    from recollect.mixers.plugins.stack import ModuleStack
+    from recollect.model.layers import initialise
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    mixer = build_mixer(spec, Site(2, width, length, 1, "none"))
+    if not isinstance(mixer, ModuleStack):
+        return "yes: written for populations"
+    initialise(mixer, [0, 1])
+    x_PBLD = torch.zeros(2, 1, length, width, device=device)
+    return "yes: vmap" if mixer.to(device).is_at_once(x_PBLD) else "no: run by run"
 
 
 def task_table() -> Table:

@@ -194,7 +194,10 @@ def _train(
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.failures:
-        complain(f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}")
+        complain(
+            f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}\n"
+            f"`recollect failures {folder}` shows where"
+        )
         no_memory = all(failure.startswith("oom") for failure in outcome.failures)
         raise typer.Exit(4 if no_memory else 1)
 
@@ -211,14 +214,24 @@ def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> Non
     for text in outcome.search:
         say(text)
     if budget:
-        say(budget_text(results.rows, outcome.next_stage, budget.minutes, folder))
+        say(budget_text(results.rows, outcome.next_stage, budget.minutes, _resume(folder)))
     elif outcome.search and outcome.counts["todo"]:
-        say(f"train the rest, if it is wanted, with `recollect resume {folder}`")
+        say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
+
+
+def _resume(folder: Path) -> str:
+    """What goes on with a folder."""
+    from recollect.mixers.plugins.remembered import resume_command
+    from recollect.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        return resume_command(store)
 
 
 def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.cli.speed_tables import forecast_table
-    from recollect.running.engine import choose_device, require_mixers
+    from recollect.mixers.plugins.runs import require_mixers
+    from recollect.running.engine import choose_device
     from recollect.running.planning.forecast import forecast
     from recollect.running.results import Results
     from recollect.store.database import FILE

@@ -21,8 +21,8 @@ def build_mixer(spec: MixerSpec, site: Site) -> Mixer:
 
 def mixer_class(spec: MixerSpec) -> type[nn.Module]:
     """A Mixer, or the plain module of a plug-in."""
-    if spec.name in REGISTERED:
-        return REGISTERED[spec.name]
+    if spec.own_name in REGISTERED:
+        return REGISTERED[spec.own_name].module
     room = type(spec).__module__.rpartition(".")[0]
     found: type[nn.Module] = getattr(import_module(f"{room}.mixer"), spec.architecture)
     return found

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from recollect.mixers.fla.options import PREFIX, FlaSpec, installed_version
-from recollect.mixers.options import Core, Family, MixerSpec, Positions
+from recollect.mixers.options import LOOKS_AT, Core, Family, MixerSpec, Positions
 from recollect.mixers.registry import MIXERS
 from recollect.spec.base import NestedError, by_name, explain, shorten
 
@@ -17,13 +17,28 @@ _choose_registered = by_name(MIXERS, "mixer", hint=" (one of a plugin needs --pl
 def choose_single(raw: Any) -> Any:
     """The options that a name, or a table with a name, stands for."""
     table = {"name": raw} if isinstance(raw, str) else raw
-    if not isinstance(table, dict) or not str(table.get("name")).startswith(PREFIX):
+    name = table.get("name") if isinstance(table, dict) else None
+    if not isinstance(name, str):
         return _choose_registered(raw)
-    version = table.get("version") or installed_version(shorten(table["name"]))
+    own_name, at, looks_at = name.partition("@")
+    if name.startswith(PREFIX):
+        version = table.get("version") or installed_version(shorten(name))
+        return _validated(FlaSpec, table | {"version": version})
+    if not at or own_name not in MIXERS:
+        return _choose_registered(raw)
+    if not MIXERS[own_name].foreign or looks_at not in LOOKS_AT:
+        raise ValueError(
+            f"{shorten(name)}: only a mixer from outside has a name with @, and after it one of "
+            f"{', '.join(LOOKS_AT)}"
+        )
+    return _validated(MIXERS[own_name], table)
+
+
+def _validated(kind: type[MixerSpec], table: dict[str, Any]) -> MixerSpec:
     try:
-        return FlaSpec.model_validate(table | {"version": version})
+        return kind.model_validate(table)
     except ValidationError as error:
-        raise NestedError(explain(error, FlaSpec)) from None
+        raise NestedError(explain(error, kind)) from None
 
 
 _AnySingle = Annotated[SerializeAsAny[MixerSpec], BeforeValidator(choose_single)]

@@ -38,6 +38,10 @@ Core = Literal[
     "unknown",
 ]
 
+# What a mixer from outside may see besides its own past, when its name says so: `mine@future`. A
+# part of the name, so that no table, figure or page can leave it out.
+LOOKS_AT = ("future", "rows", "everything")
+
 
 class MixerSpec(Spec):
     """Base of all mixers' options. The class attributes fill what a [model] table leaves out."""
@@ -67,6 +71,16 @@ class MixerSpec(Spec):
     def starts_closed(self) -> bool:
         """Whether zeros among the initial weights stop gradients, at the first step alone."""
         return False
+
+    @property
+    def own_name(self) -> str:
+        """The name without what it looks at."""
+        return self.name.partition("@")[0]
+
+    @property
+    def looks_at(self) -> str:
+        """One of LOOKS_AT, or nothing: it sees its own past alone."""
+        return self.name.partition("@")[2]
 
     def at(self, layer: int) -> "MixerSpec":
         """The mixer of one layer; another one than this only in a stack of several kinds."""

@@ -4,13 +4,13 @@ command line and `recollect.run` call it.
 Nothing here loads torch before a function needs it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import SpecError
-from recollect.mixers.fla.options import FlaSpec
 from recollect.rows import Status
 from recollect.running.budget import Budget
 from recollect.running.events import (
@@ -69,6 +69,8 @@ def train(
     between steps: an exit code saves and raises Stopped. What is wrong with any of them is refused
     before something is written.
     """
+    from recollect.mixers.plugins.remembered import remember_plugins
+    from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
     from recollect.running.processes import WorkerProcesses, count_processes, require_processes
     from recollect.running.spending import spend, train_stages
     from recollect.running.worker import Worker
@@ -86,11 +88,14 @@ def train(
             added = plan(store, sweep)
             known = sum(added.known.values())
             listen(SweepPlanned(sweep.name, len(sweep.runs), added.new, known))
+            remember_plugins(store, foreign_kinds(sweep.runs))
         _remember_search(store, sweeps, search)
         if policy is not None:
             policy.remember(store)
         if retry_failed:
             listen(FailedReopened(len(store.reopen_failed())))
+        _require_code(store, bool(sweeps), target)
+        workers, plugins = share_code(store, workers, plugins)
         searched = order.searched_sweeps(store)
         processes = 1 if budget or searched else count_processes(workers, store, target)
         listen(TrainingStarted(tuple(store.rows()), processes))
@@ -144,19 +149,17 @@ def plan(store: Store, sweep: Sweep) -> PlanCounts:
     return store.plan(runs, sweep.name, sweep.source)
 
 
-def require_mixers(runs: Iterable[RunSpec], device: "torch.device") -> None:
-    """Refuse mixers whose code is not here or does not run on this device."""
-    layers = {
-        kind.model_dump_json(): kind
-        for run in runs
-        for kind in run.model.mixer.kinds()
-        if isinstance(kind, FlaSpec)
-    }
-    if layers:
-        from recollect.mixers.fla.mixer import layer_class
+def _require_code(store: Store, is_planned: bool, device: "torch.device") -> None:
+    """Refuse to go on with runs whose mixers are not loaded, or no longer work. Those that were
+    `is_planned` just now have been tried.
+    """
+    from recollect.mixers.plugins.remembered import has_plugins, require_plugins
+    from recollect.mixers.plugins.runs import require_mixers
 
-        for layer in layers.values():
-            layer_class(layer, device)
+    if has_plugins(store):
+        require_plugins(store, [json.loads(todo.spec) for todo in store.todo()])
+        if not is_planned:
+            require_mixers([RunSpec.from_json(todo.spec) for todo in store.todo()], device)
 
 
 def choose_device(name: str) -> "torch.device":

@@ -154,6 +154,7 @@ class Pack:
                 last = event.evaluations.get(end.run.run_id)
                 early = f"{end.stopped_early} early" if end.stopped_early else ""
                 detail = f"at step {end.diverged_step}" if end.status == "diverged" else early
+                detail = end.failure or detail
                 self._listen(RunEnded(end.run, end.status, last, event.step, detail))
         for run_id in ended:
             self.claims.pop(run_id, None)
@@ -177,6 +178,7 @@ class Pack:
             last=event.evaluations.get(run_id),
             stopped_early=end.stopped_early,
             diverged_step=end.diverged_step,
+            failure=end.failure,
             parameters=population.model.parameters_per_member(),
             state_size=population.model.state_size(),
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,

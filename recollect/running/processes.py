@@ -22,6 +22,8 @@ import torch
 
 from recollect.errors import RecollectError, ResourceError, SpecError, Stopped
 from recollect.mixers.plugins.load import load_plugin
+from recollect.mixers.plugins.remembered import resume_command
+from recollect.mixers.plugins.runs import loaded_files
 from recollect.rows import FINISHED
 from recollect.running.events import Event, ignore
 from recollect.running.planning import memory
@@ -112,7 +114,7 @@ class WorkerProcesses:
                         raise ResourceError(
                             f"{MAX_LOST} processes in a row were killed before any run ended, "
                             "perhaps for want of memory\n"
-                            f"go on with fewer: `recollect resume {self.folder} --workers 1`"
+                            f"go on with fewer: `{resume_command(store)} --workers 1`"
                         )
                     replacements -= 1
                     self._start()
@@ -124,7 +126,7 @@ class WorkerProcesses:
                 process.join()
         code = self.stop()
         if code:
-            raise Stopped(f"stopped; go on with `recollect resume {self.folder}`", code)
+            raise Stopped(f"stopped; go on with `{resume_command(store)}`", code)
 
     def _watch(self, watcher: RowWatcher, store: Store) -> None:
         for event in watcher.changes(store.rows()):
@@ -225,8 +227,10 @@ def _train_in_process(
         return interrupts.exit_code() or (128 + signal.SIGTERM if orphaned else 0)
 
     try:
+        # A script that started these processes has been imported here, mixers included.
         for plugin in plugins:
-            load_plugin(plugin)
+            if plugin.resolve() not in loaded_files():
+                load_plugin(plugin)
         with (
             Store.open(folder) as store,
             Worker(

@@ -79,7 +79,7 @@ class Shapes:
                 data = self.data(runs[0])
                 return size, speed.seconds_per_step(runs[:size], data, self.device)
         except Exception as error:
-            refuse_if_lost(error, self.folder)
+            refuse_if_lost(error, self.store)
             return size, 0.0  # it fails soon enough, and then for its own reason
 
     def _measured_size(self, runs: Sequence[RunSpec], taken: int) -> int:
@@ -94,7 +94,7 @@ class Shapes:
                     runs, data, self.device, self._needs[shape], self.processes
                 )
         except Exception as error:
-            refuse_if_lost(error, self.folder)
+            refuse_if_lost(error, self.store)
             # Out of memory, or a mixer that fails: a run on its own then fails for its own reason,
             # and no other with it.
             self.store.note(

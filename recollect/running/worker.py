@@ -19,8 +19,9 @@ from typing import Self
 import torch
 
 from recollect.errors import RecollectError, Stopped
+from recollect.mixers.plugins.remembered import resume_command
 from recollect.running.events import Event, GivenUp, Remark, RunEnded, ignore
-from recollect.running.failures import describe, is_out_of_memory, refuse_if_lost
+from recollect.running.failures import RUNS_HEADER, describe, is_out_of_memory, refuse_if_lost
 from recollect.running.pack import LEASE_S, Pack
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
@@ -194,7 +195,7 @@ class Worker:
     def _save_all(self, code: int, packs: Iterable[Pack]) -> Stopped:
         for pack in packs:
             pack.save()
-        return Stopped(f"stopped; go on with `recollect resume {self.folder}`", code)
+        return Stopped(f"stopped; go on with `{resume_command(self.store)}`", code)
 
     def _retry_smaller(self, pack: Pack) -> None:
         """Out of memory: half as many together next time;
@@ -221,9 +222,10 @@ class Worker:
         self.listen(Remark(f"out of memory with {left} runs together{beside}: {then}"))
 
     def _fail(self, pack: Pack, error: Exception) -> None:
-        self.store.note("error", "".join(traceback.format_exception(error)))
+        told = "".join(traceback.format_exception(error))
+        self.store.note("error", f"{RUNS_HEADER}{' '.join(pack.claims)}\n{told}")
         self._finish_failed(pack, describe(error))
-        refuse_if_lost(error, self.folder)
+        refuse_if_lost(error, self.store)
 
     def _finish_failed(self, pack: Pack, failure: str) -> None:
         left = [run for run in pack.runs if run.run_id in pack.claims]

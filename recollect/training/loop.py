@@ -21,6 +21,12 @@ from recollect.training.population import Population
 COMPACT_SHARE = 0.25
 
 
+NOT_FINITE_AT_START = (
+    "bug: the loss of the first step, before any update, is not finite; no learning rate has a "
+    "part in it"
+)
+
+
 @dataclass(frozen=True)
 class BeforeStep:
     """`step` steps are done and everything they led to was yielded; the next one follows, for
@@ -36,9 +42,10 @@ class End:
     """How a member ended."""
 
     run: RunSpec
-    status: Literal["done", "diverged"]
+    status: Literal["done", "diverged", "failed"]
     diverged_step: int | None = None
     stopped_early: StopReason | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,9 @@ def _evaluate(
         # is not.
         finite = math.isfinite(found[run].test_loss)
         diverged_step = diverged[run] or (0 if finite else population.step)
+        if diverged[run] == 1:
+            ends.append(End(run, "failed", failure=NOT_FINITE_AT_START))
+            continue
         if diverged_step:
             ends.append(End(run, "diverged", diverged_step=diverged_step))
             continue

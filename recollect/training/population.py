@@ -102,9 +102,9 @@ class Population:
             self.device
         )
         self._optimiser = AdamW(self.model, self._padded, self.device)
-        own = spec.train.order == "seed"
-        self._row_seeds = tuple(run.seed for run in self._padded) if own else None
-        self._seeds_P = torch.tensor([run.seed for run in self._padded], device=self.device)
+        self.model.noise.seeds = tuple(run.seed for run in self._padded)
+        self._row_seeds = self.model.noise.seeds if spec.train.order == "seed" else None
+        self._seeds_P = torch.tensor(self.model.noise.seeds, device=self.device)
         self._batch: Batch | None = None
         self._recorded = self._new_recording()
 
@@ -125,6 +125,7 @@ class Population:
         """One optimiser step of every member on these rows."""
         self._hold(batch)
         with self._on_stream(caller_waits=False):
+            self.model.noise.step = self._step
             if self.members[0].model.dropout:
                 self.model.noise.set(self._seeds_P, self._step)
             self._optimiser.prepare(self._step)

@@ -295,22 +295,22 @@ def test_company_and_interruption_change_nothing(make_run, make_population):
 # ---- runs that fail ----
 
 
-class Shrinking(nn.Module):
-    def __init__(self, width: int):
-        super().__init__()
-        self.layer = nn.Linear(width, width)
-
-    def forward(self, x_BLD: Tensor) -> Tensor:
-        return self.layer(x_BLD)[:, 1:]
+def is_inside_a_model(x_BLD: Tensor) -> bool:
+    """Normalised; what a mixer is tried with beforehand is not."""
+    return bool(x_BLD.mean(-1).abs().max() < 1e-3)
 
 
 class Raising(nn.Module):
+    """Passes what is tried beforehand, and fails in training."""
+
     def __init__(self, width: int):
         super().__init__()
         self.layer = nn.Linear(width, width)
 
     def forward(self, x_BLD: Tensor) -> Tensor:
-        raise ValueError("a bad day\nwith a second line")
+        if is_inside_a_model(x_BLD):
+            raise ValueError("a bad day\nwith a second line")
+        return self.layer(x_BLD)
 
 
 class Looking(nn.Module):
@@ -327,7 +327,7 @@ class Looking(nn.Module):
 def test_a_mixer_that_fails_is_a_failed_run_with_the_reason_and_the_others_go_on(
     make_run, tmp_path: Path
 ):
-    for name, module in (("shrinking", Shrinking), ("raising", Raising), ("looking", Looking)):
+    for name, module in (("raising", Raising), ("looking", Looking)):
         recollect.mixer(name)(module)
     base = make_run().model_dump(mode="json")
     table = {
@@ -335,7 +335,7 @@ def test_a_mixer_that_fails_is_a_failed_run_with_the_reason_and_the_others_go_on
         "train": base["train"],
         "model": {"width": 8, "depth": 1},
         "sweep": {
-            "model": {"mixer": ["shrinking", "raising", "looking", "attention"]},
+            "model": {"mixer": ["raising", "looking", "attention"]},
             "seed": [1, 2],
         },
     }
@@ -343,20 +343,12 @@ def test_a_mixer_that_fails_is_a_failed_run_with_the_reason_and_the_others_go_on
         (row.spec["model"]["mixer"]["name"], row.spec["seed"]): row
         for row in api.run(table, tmp_path, device="cpu").rows
     }
-    assert {
-        name: found[name, 1].status for name in ("shrinking", "raising", "looking", "attention")
-    } == {
-        "shrinking": "failed",
+    assert {name: found[name, 1].status for name in ("raising", "looking", "attention")} == {
         "raising": "failed",
         "looking": "done",
         "attention": "done",
     }
-    shape = (
-        "mixer shrinking: forward gave (32, 15, 8) for an input of (32, 16, "
-        "8); it must keep the shape"
-    )
     for seed in (1, 2):
-        assert found["shrinking", seed].failure == f"error: TypeError: {shape}"
         assert found["raising", seed].failure == "error: ValueError: a bad day"
         assert found["looking", seed].parameters > 0
 
@@ -404,9 +396,11 @@ def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, 
             self.layer = nn.Linear(width, width)
 
         def forward(self, x_BLD: Tensor) -> Tensor:
-            raise torch.AcceleratorError(
-                "CUDA error: an illegal memory access was encountered\nand much advice"
-            )
+            if is_inside_a_model(x_BLD):
+                raise torch.AcceleratorError(
+                    "CUDA error: an illegal memory access was encountered\nand much advice"
+                )
+            return self.layer(x_BLD)
 
     base = make_run().model_dump(mode="json")
     table = {
@@ -419,7 +413,8 @@ def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, 
         api.run(table, tmp_path, device="cpu")
     assert str(caught.value) == (
         "the GPU is lost to this process: CUDA error: an illegal memory access was encountered\n"
-        f"the runs that are still to do are untouched; go on with `recollect resume {tmp_path}`"
+        f"the runs that are still to do are untouched; go on with `recollect resume {tmp_path} "
+        "--plugin tests/mixers/test_plugin_modules.py`"
     )
     assert [row.status for row in api.Results.load(tmp_path).rows] == ["failed", "todo"]
     assert [row.status for row in api.run(table, tmp_path, device="cpu").rows] == ["failed", "done"]

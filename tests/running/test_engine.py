@@ -87,7 +87,10 @@ def test_failed_runs_are_told_and_tried_again_if_asked(tmp_path: Path):
             super().__init__(width, width)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            raise ValueError("a bad day")
+            # Normalised, so inside of a model: what is tried beforehand passes.
+            if x.mean(-1).abs().max() < 1e-3:
+                raise ValueError("a bad day")
+            return super().forward(x)
 
     sweep = build_sweep(TABLE | {"model": {"mixer": "broken", "width": 8, "depth": 1}})
     outcome = engine.train(tmp_path, [sweep], device="cpu")

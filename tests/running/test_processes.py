@@ -2,6 +2,8 @@
 The processes themselves are fault tests.
 """
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -85,6 +87,11 @@ class UntouchedStore:
 
     def rows(self):
         return []
+
+    def meta(self, key):
+        return None
+
+    path = Path("out/recollect.db")
 
 
 def test_processes_that_are_killed_at_once_are_not_replaced_for_ever(monkeypatch, tmp_path):

@@ -204,6 +204,17 @@ def test_a_diverged_run_ends_at_the_next_look_with_its_step(make_run):
     assert found[2].ends == (End(runs[0], "done"), End(runs[2], "done"))
 
 
+def test_a_loss_that_is_not_finite_before_any_update_is_a_failure_and_no_divergence(make_run):
+    runs = [make_run(seed=seed) for seed in range(2)]
+    found = evaluations_of(Scripted(dict.fromkeys(runs, [0.1] * 3), diverges={runs[1]: 1}))
+    (end,) = found[0].ends
+    assert (end.run, end.status, end.diverged_step) == (runs[1], "failed", None)
+    assert end.failure == (
+        "bug: the loss of the first step, before any update, is not finite; no learning rate has a "
+        "part in it"
+    )
+
+
 def test_a_run_that_breaks_in_its_very_last_step_has_diverged(make_run, make_population):
     def runs(steps: int) -> list[RunSpec]:
         length = {"train.steps": steps, "train.evaluations": 1}

@@ -73,7 +73,7 @@ def layer_class(spec: FlaSpec, device: torch.device | None = None) -> type[nn.Mo
             f"mixer {spec.name}: fla.layers cannot be imported ({error}); {INSTALL}"
         ) from None
     known = [name for name in layers.__all__ if inspect.isclass(getattr(layers, name, None))]
-    name = spec.name.removeprefix(PREFIX)
+    name = spec.own_name.removeprefix(PREFIX)
     if name not in known:
         raise SpecError(
             f"mixer {spec.name}: no layer of fla {spec.version}; {suggest(name, known)}"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from recollect.mixers.options import Family, MixerSpec
+from recollect.mixers.options import LOOKS_AT, Family, MixerSpec
 from recollect.spec.base import shorten
 
 PREFIX = "fla:"
@@ -39,7 +39,7 @@ class FlaSpec(MixerSpec):
 
     @model_validator(mode="after")
     def _plain_options(self) -> Self:
-        if not re.fullmatch(r"fla:[A-Za-z_][A-Za-z0-9_]*", self.name):
+        if not re.fullmatch(rf"fla:[A-Za-z_][A-Za-z0-9_]*(@({'|'.join(LOOKS_AT)}))?", self.name):
             raise ValueError(
                 f"name = {shorten(self.name)}: must be fla: and a class of fla.layers; for "
                 "example fla:GatedDeltaNet"

@@ -6,34 +6,42 @@
         def forward(self, x): ...  # (B, L, D) -> (B, L, D), causal
 
 `width` is given, and `length` if the signature has it; all other arguments become options. A mixer
-written for populations is registered with its options: `@recollect.mixer(MineSpec)`.
-The digest of the defining file is part of the options, so a changed mixer is another run and never
-meets stale results.
+written for populations is registered with its options: `@recollect.mixer(MineSpec)`. The digest of
+its text (identity.py) is among the options. A plain module may say how many floats a step-by-step
+decoder would keep of it: a method `state_size(self, length)`.
 """
 
-import hashlib
 import inspect
-import sys
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import AfterValidator, create_model
+from pydantic import AfterValidator, Field, create_model
 from torch import nn
 
 from recollect.errors import SpecError
 from recollect.mixers.base import Mixer
-from recollect.mixers.options import MixerSpec
+from recollect.mixers.options import LOOKS_AT, MixerSpec
+from recollect.mixers.plugins.identity import LiveSource, Source, source_of
 from recollect.mixers.registry import MIXERS
 from recollect.spec.base import shorten
 
-REGISTERED: dict[str, type[nn.Module]] = {}
+
+@dataclass(frozen=True)
+class Registered:
+    """A class from outside, and where its text is."""
+
+    module: type[nn.Module]
+    source: Source
+
+
+REGISTERED: dict[str, Registered] = {}  # by name
 _OPTION_TYPES = (bool, int, float, str)
 
 
 class PluginSpec(MixerSpec):
     """Base of the options made from a plain module's signature."""
 
-    summary: ClassVar[str] = "plugin"
     foreign: ClassVar[bool] = True
     source: str
 
@@ -50,7 +58,7 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
         if isinstance(name, str):
             options = _signature_options(name, module)
         elif issubclass(module, Mixer):
-            options = _own_options(name, module)
+            options = _named_options(name, module)
         else:
             raise SpecError(
                 f"mixer {module.__name__}: only a recollect.mixers.Mixer takes a class of "
@@ -61,15 +69,19 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
             raise SpecError(
                 f"mixer {shorten(key)}: the name of a built-in mixer; choose another one"
             )
-        MIXERS[key] = options
-        REGISTERED[key] = module
+        source = source_of(module)
+        fields = _identity(key, source)
+        made = cast(type[MixerSpec], create_model(options.__name__, __base__=options, **fields))
+        made.foreign = True
+        made.summary = options.summary or _first_line(module)
+        MIXERS[key], REGISTERED[key] = made, Registered(module, source)
         return module
 
     return register
 
 
-def _own_options(options: type[MixerSpec], module: type[nn.Module]) -> type[MixerSpec]:
-    """The class of options with the digest of its file among the fields."""
+def _named_options(options: type[MixerSpec], module: type[nn.Module]) -> type[MixerSpec]:
+    """The class of options, which must have a name."""
     name = options.model_fields["name"].default
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
@@ -78,14 +90,29 @@ def _own_options(options: type[MixerSpec], module: type[nn.Module]) -> type[Mixe
             "word of letters, digits and _; "
             f'for example name: Literal["my_mixer"] = "my_mixer"'
         )
-    made = create_model(options.__name__, __base__=options, source=_source(module))
-    made.foreign = True
-    return made
+    return options
 
 
-def _source(module: type[nn.Module]) -> Any:
-    digest = _digest(module)
-    return (Annotated[str, AfterValidator(_same_as(digest))], digest)
+def _identity(name: str, source: Source) -> dict[str, Any]:
+    """The fields that say which mixer it is: its name, alone or with what it looks at, and the
+    digest of its text.
+    """
+    names = (name, *(f"{name}@{seen}" for seen in LOOKS_AT))
+    digest: Any = (
+        Field(default_factory=source.digest)
+        if isinstance(source, LiveSource)
+        else Field(default=source.digest())
+    )
+    return {
+        "name": (Literal[names], name),
+        "source": (Annotated[str, AfterValidator(_same_as(source))], digest),
+    }
+
+
+def _first_line(module: type[nn.Module]) -> str:
+    """Of its own docstring: one that it inherits is about something else."""
+    text = inspect.cleandoc(vars(module).get("__doc__") or "")
+    return text.splitlines()[0] if text else "plug-in"
 
 
 def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
@@ -94,7 +121,7 @@ def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
             f"mixer {shorten(name)}: must be a plain name of letters, digits and _; for example "
             "my_mixer"
         )
-    fields: dict[str, Any] = {"name": (Literal[name], name), "source": _source(module)}
+    fields: dict[str, Any] = {"name": (Literal[name], name)}
     parameters = list(inspect.signature(module).parameters.values())
     if not any(parameter.name == "width" for parameter in parameters):
         raise SpecError(
@@ -119,17 +146,11 @@ def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
     return create_model(f"{name}_options", __base__=PluginSpec, **fields)
 
 
-def _digest(module: type[nn.Module]) -> str:
-    """Of the whole file the module is defined in: helpers beside it change the mixer too."""
-    try:
-        text = inspect.getsource(sys.modules[module.__module__])
-    except (OSError, TypeError, KeyError):
-        text = module.__qualname__  # typed at a prompt: there is no text to look at
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _same_as(here: Source) -> Callable[[str], str]:
+    known = None if isinstance(here, LiveSource) else here.digest()
 
-
-def _same_as(digest: str) -> Callable[[str], str]:
     def check(source: str) -> str:
+        digest = known or here.digest()
         if source != digest:
             raise ValueError(
                 f"{source} is another version of the plugin than {digest} here; bring that file "

@@ -15,6 +15,10 @@ class Noise(nn.Module):
             "stream_P", torch.zeros(population, dtype=torch.int64), persistent=False
         )
 
+        # The same on the host, for code from outside that draws from torch's own generator.
+        self.seeds: tuple[int, ...] = ()
+        self.step = 0
+
     def set(self, seeds_P: Tensor, step: int) -> None:
         self.get_buffer("stream_P").copy_(randomness.bits(randomness.key("dropout", step), seeds_P))
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from recollect.analysis import rate_text
 from recollect.analysis.wording import value_text
+from recollect.mixers.plugins.remembered import require_plugins
 from recollect.model.model import Model
 from recollect.plotting.text import plain
 from recollect.reports.inspect import distance, scores
@@ -56,6 +57,7 @@ def inspect_run(
     with Store.open(folder, read_only=True) as store:
         row = choose_run(store.rows(), run)
         curve = store.curve(row.run_id)
+        require_plugins(store, [row.spec])
     # Before the training: if the folder may not be made, that is better known now.
     make_folder(folder / FOLDER / row.run_id)
     spec = RunSpec.parse(row.spec)

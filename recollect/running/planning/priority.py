@@ -71,8 +71,10 @@ def next_stage(rows: Sequence[RunRow]) -> Stage | None:
     return None
 
 
-def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, folder: object) -> str:
-    """What a call with a budget leaves behind, the `stage` that is next, and how to go on."""
+def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, resume: str) -> str:
+    """What a call with a budget leaves behind, the `stage` that is next, and the command `resume`
+    to go on with.
+    """
     counts = count_statuses(rows)
     begun = sum(row.status == "todo" and row.attempt > 0 for row in rows)
     ended = counts["done"] + counts["diverged"]
@@ -83,8 +85,7 @@ def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, fol
     return (
         f"the budget of {minutes:g} min is spent: {ended} of {count_text(len(rows), 'run')} "
         f"have a result, {left}; next: {ABOUT[stage.name]}\n"
-        f"go on with `recollect resume {folder} --budget {minutes:g}`, or "
-        f"without a limit with `recollect resume {folder}`"
+        f"go on with `{resume} --budget {minutes:g}`, or without a limit with `{resume}`"
     )
 
 

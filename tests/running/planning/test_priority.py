@@ -225,15 +225,15 @@ def test_what_was_begun_comes_before_all():
 
 def test_a_spent_budget_in_words():
     rows = [*planned(coarse(0.25), seeds=(1,)), make_row("hyena", 1e-3, 1, None, "todo", attempt=1)]
-    assert budget_text(rows, next_stage(rows), 2.0, "out") == (
+    assert budget_text(rows, next_stage(rows), 2.0, "recollect resume out") == (
         "the budget of 2 min is spent: 6 of 14 runs have a result, 1 begun and kept, 7 not begun; "
         "next: what was begun\n"
         "go on with `recollect resume out --budget 2`, or without a limit with "
         "`recollect resume out`"
     )
-    assert budget_text([make_row()], None, 0.5, "out") == (
+    assert budget_text([make_row()], None, 0.5, "recollect resume out") == (
         "all is trained within the budget of 0.5 min"
     )
-    assert budget_text(rows, None, 3.0, "out") == (
+    assert budget_text(rows, None, 3.0, "recollect resume out") == (
         "all that was asked for is trained within the budget of 3 min"
     )

@@ -1,0 +1,58 @@
+"""Where in the user's own files something is: for messages that name file and line."""
+
+import ast
+import linecache
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from recollect.mixers.plugins.identity import is_own, shown
+
+
+@dataclass(frozen=True)
+class Place:
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{shown(self.file)}, line {self.line}"
+
+
+def place_of(error: BaseException, folder: Path) -> Place | None:
+    """The last of the user's own lines that an error went through."""
+    return last_own(traceback.extract_tb(error.__traceback__), folder)
+
+
+def last_own(frames: list[traceback.FrameSummary], folder: Path) -> Place | None:
+    """The innermost frame in the user's own code."""
+    own = [
+        Place(Path(frame.filename), frame.lineno)
+        for frame in frames
+        if frame.lineno and _is_own_file(frame.filename, folder)
+    ]
+    return own[-1] if own else None
+
+
+def _is_own_file(name: str, folder: Path) -> bool:
+    """A notebook's cell counts too, though its name is that of no file."""
+    return not name.startswith("<frozen") and is_own(Path(name).resolve(), folder)
+
+
+def place_in(module: type[nn.Module], text: str) -> Place | None:
+    """The first line of a class that contains a text, else its first line."""
+    code = getattr(getattr(module, "forward", None), "__code__", None)
+    if code is None:
+        return None
+    lines = linecache.getlines(code.co_filename)
+    try:
+        nodes = list(ast.walk(ast.parse("".join(lines))))
+    except SyntaxError:
+        nodes = []
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and node.name == module.__name__:
+            last = node.end_lineno or node.lineno
+            found = [at for at in range(node.lineno, last + 1) if text in lines[at - 1]]
+            return Place(Path(code.co_filename), found[0] if found else node.lineno)
+    return Place(Path(code.co_filename), code.co_firstlineno)
