@@ -9,10 +9,10 @@ A cell is searched in rounds, each large enough to be trained as one population:
           seed of the rates whose score is less than NEAR below tau, until the best rate has both
           neighbours and none of these lacks a seed
   edges   at both edges at once: between the last rate that solves it and the next tried one the
-          rate in the middle (beyond the last one tried, the next); where they are neighbours, the
-          seeds that the rate inside lacks, then one more seed at the rate outside
-  inside  rates at most STEP decades apart, one seed each; and where no edge is left to look at, the
-          rate inside the window whose verdict is in most doubt
+          rate in the middle (beyond the last one tried, the next); where they are neighbours, one
+          more seed at the rate outside, then the seeds that the rate inside lacks
+  inside  the seeds that rates lack whose verdict is in doubt, that of an edge included; and rates
+          at most STEP decades apart, one seed each
 
 A cell is done when its width W(tau) is known to TOLERANCE decades with the confidence that
 planning/outlook.py states, or nothing that could tell more is left. What it does not need stays
@@ -31,6 +31,7 @@ TOLERANCE = 0.1  # decades
 COARSE = 1.0
 STEP = 0.55  # a window is trusted on rates that are at most so far apart
 NEAR = 0.15
+DOUBT = 0.05  # share of the draws
 
 
 def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
@@ -83,15 +84,18 @@ def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
 
 
 def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:
-    chosen: dict[int, int] = {}
-    rates, last = cell.rates, len(cell.rates)
+    rates = cell.rates
+    chosen = {
+        index: len(_todo(rates[index])) if rates[index].scores else 1
+        for index in range(inside[0], inside[-1] + 1)
+        if outlook.doubt[index] >= DOUBT and _todo(rates[index])
+    }
     sides = (
         (inside[0], range(inside[0] - 1, -1, -1), outlook.edge_spread[0]),
-        (inside[-1], range(inside[-1] + 1, last), outlook.edge_spread[1]),
+        (inside[-1], range(inside[-1] + 1, len(rates)), outlook.edge_spread[1]),
     )
-    widest = max(outlook.edge_spread)
     for edge, beyond, spread in sides:
-        if spread < TOLERANCE <= widest:
+        if spread < TOLERANCE <= max(outlook.edge_spread):
             continue  # the other edge is to blame
         outside = next((index for index in beyond if rates[index].scores), None)
         gap = [
@@ -100,22 +104,21 @@ def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[
             if _todo(rates[index]) and not rates[index].scores and _is_between(edge, index, outside)
         ]
         if gap:
+            # The edge moves, so its seeds can wait.
+            chosen.pop(edge, None)
             chosen[gap[0] if outside is None else gap[len(gap) // 2]] = 1
+        elif edge not in chosen and outside is not None and _todo(rates[outside]):
+            chosen[outside] = 1
         elif _todo(rates[edge]):
             chosen[edge] = len(_todo(rates[edge]))
-        elif outside is not None and _todo(rates[outside]):
-            chosen[outside] = 1
-    if chosen:
-        return chosen
-    lacking = [
-        index
-        for index in range(inside[0], inside[-1] + 1)
-        if _todo(rates[index]) and outlook.doubt[index] > 0
-    ]
-    if not lacking:
-        return {}
-    place = max(lacking, key=lambda index: outlook.doubt[index])
-    return {place: len(_todo(rates[place])) if rates[place].scores else 1}
+    return chosen or _most_doubtful(cell, inside, outlook)
+
+
+def _most_doubtful(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:
+    """One rate, where no edge is left to look at."""
+    lacking = [i for i in range(inside[0], inside[-1] + 1) if _todo(cell.rates[i])]
+    place = max(lacking, key=lambda index: outlook.doubt[index], default=None)
+    return {} if place is None or not outlook.doubt[place] else {place: 1}
 
 
 def _is_between(edge: int, index: int, outside: int | None) -> bool:

@@ -1,0 +1,192 @@
+"""The search for edges (`--search edges`) replayed on whole grids: what it would have trained, what
+that would have cost, and whether it finds the window of the whole grid.
+
+    python bench/search_replay.py results/h200/study-mqar64 results/paper/fig1   # stored grids
+    python bench/search_replay.py --made 300                                     # made-up ones
+
+Run-steps are those that the stored runs made, early stops included. A cell counts as a whole grid
+if all its runs have a result, at eight rates or more; the others are counted as left out. Made-up
+cells have soft lower edges and upper edges that break single seeds, with the noise between seeds
+seen on stored rows; nothing of the search was fitted to them.
+"""
+
+import argparse
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from recollect.analysis import TAU, Cell, Window, group_cells
+from recollect.rows import RunRow
+from recollect.running.planning.edges import TOLERANCE, next_round
+from recollect.running.results import Results
+
+LEAST_RATES = 8
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+SEEDS = 3
+STEPS = 9750
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A cell searched as far as the search goes."""
+
+    name: str
+    whole: float  # decades of the whole grid's window
+    found: float
+    run_steps: int
+    all_run_steps: int
+    runs: int
+    all_runs: int
+    rounds: tuple[int, ...]  # runs of each
+
+    @property
+    def is_right(self) -> bool:
+        return abs(self.found - self.whole) <= TOLERANCE
+
+    @property
+    def share(self) -> float:
+        return self.run_steps / self.all_run_steps
+
+
+def replay(cell: Cell, tau: float = TAU) -> Replay:
+    truth = {row.run_id: row for row in cell.rows}
+    rows = {run_id: untrained(row) for run_id, row in truth.items()}
+    rounds: list[int] = []
+    while chosen := next_round(only(rows), tau):
+        rounds.append(len(chosen))
+        rows |= {row.run_id: truth[row.run_id] for row in chosen}
+    trained = [row for row in rows.values() if row.has_result]
+    return Replay(
+        cell.name,
+        decades(cell.window(tau)),
+        decades(only(rows).window(tau)),
+        sum(row.steps or 0 for row in trained),
+        sum(row.steps or 0 for row in truth.values()),
+        len(trained),
+        len(truth),
+        tuple(rounds),
+    )
+
+
+def untrained(row: RunRow) -> RunRow:
+    return RunRow(row.run_id, row.spec, "todo", row.score_name, row.chance)
+
+
+def only(rows: dict[str, RunRow]) -> Cell:
+    (cell,) = group_cells(list(rows.values()))
+    return cell
+
+
+def decades(window: Window | None) -> float:
+    return window.decades if window else 0.0
+
+
+# ---- stored grids ----
+
+
+def whole_cells(folder: Path) -> tuple[list[Cell], int]:
+    """The cells with a whole grid, and how many others there are."""
+    cells = group_cells(Results.load(folder).rows)
+    whole = [
+        cell
+        for cell in cells
+        if len(cell.rates) >= LEAST_RATES and all(row.has_result for row in cell.rows)
+    ]
+    return whole, len(cells) - len(whole)
+
+
+def print_grid(folder: Path, tau: float) -> list[Replay]:
+    cells, left_out = whole_cells(folder)
+    if not cells:
+        print(f"{folder}: no whole grid of {LEAST_RATES} rates, {left_out} cells left out\n")
+        return []
+    found = [replay(cell, tau) for cell in cells]
+    print(f"{folder} ({left_out} cells left out)\n")
+    print("| cell | W of all | W found | runs | run-steps | rounds |\n|---|---|---|---|---|---|")
+    for one in found:
+        mark = "" if one.is_right else " **off**"
+        rounds = " + ".join(map(str, one.rounds))
+        print(
+            f"| {one.name} | {one.whole:.2f} | {one.found:.2f}{mark} | {one.runs} of "
+            f"{one.all_runs} | {one.share:.0%} | {rounds} |"
+        )
+    print_sum(found)
+    return found
+
+
+def print_sum(found: Sequence[Replay]) -> None:
+    share = sum(one.run_steps for one in found) / sum(one.all_run_steps for one in found)
+    right = sum(one.is_right for one in found)
+    print(
+        f"\n{right} of {len(found)} within {TOLERANCE:g} decades, {share:.1%} of the run-steps, "
+        f"{sum(len(one.rounds) for one in found) / len(found):.1f} rounds a cell\n"
+    )
+
+
+# ---- made-up grids ----
+
+
+def made_cells(count: int, seed: int = 0) -> Iterator[Cell]:
+    draw = random.Random(seed)
+    example = {
+        "task": {"name": "mqar", "length": 64, "pairs": 4},
+        "model": {"mixer": {"name": "made"}, "width": 64, "depth": 2},
+        "train": {"lr": 0.0, "steps": STEPS},
+        "seed": 0,
+        "data_seed": 0,
+    }
+    for number in range(count):
+        score = made_scores(draw)
+        rows = []
+        for lr in RATES:
+            for seed in range(SEEDS):
+                spec = example | {"train": {"lr": lr, "steps": STEPS}, "seed": seed}
+                reached = score(lr, seed)
+                # A run that solves it stops early; how early differs.
+                steps = int(STEPS * draw.uniform(0.08, 0.5)) if reached >= 0.99 else STEPS
+                row = RunRow(f"{number}-{lr}-{seed}", spec, "done", "accuracy", 0.25)
+                rows.append(replace(row, accuracy=reached, steps=steps))
+        (cell,) = group_cells(rows)
+        yield replace(cell, mixer=f"made {number}")
+
+
+def made_scores(draw: random.Random):
+    """Scores by rate and seed of a cell that is drawn: where its window lies, how high its top is,
+    how soft its lower edge, how far apart its seeds.
+    """
+    low, width = draw.uniform(-4.6, -2.4), draw.uniform(0.0, 3.5)
+    top = min(1.0, draw.choice((0.995, 0.995, 0.97, 0.94, 0.85)))
+    softness = draw.uniform(0.05, 0.3)
+    begins = [low + draw.gauss(0, 0.08) for _ in range(SEEDS)]
+    breaks = [low + width + draw.gauss(0, 0.25) for _ in range(SEEDS)]
+
+    def score(lr: float, seed: int) -> float:
+        at = math.log10(lr)
+        if at > breaks[seed]:
+            return draw.choice((0.0, 0.0, 0.2))
+        learnt = top / (1 + math.exp(-(at - begins[seed]) / (softness / 4)))
+        noisy = learnt + draw.gauss(0, 0.5 * learnt * (1 - learnt))
+        return min(1.0, max(0.0, noisy))
+
+    return score
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--made", type=int, default=0, metavar="N", help="so many made-up cells")
+    parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
+    parser.add_argument("--tau", type=float, default=TAU)
+    asked = parser.parse_args()
+    for folder in asked.folders:
+        print_grid(folder, asked.tau)
+    if asked.made:
+        found = [replay(cell, asked.tau) for cell in made_cells(asked.made, asked.seed)]
+        print(f"{asked.made} made-up cells: {len(RATES)} rates, {SEEDS} seeds")
+        print_sum(found)
+
+
+if __name__ == "__main__":
+    main()
