@@ -85,6 +85,11 @@ def by_hand(mixer: Attention, p: int, x_LD: Tensor) -> Tensor:
     for head in range(spec.heads):
         part = slice(head * channels, (head + 1) * channels)
         q_h, k_h = q[:, part], k[:, part]
+        if spec.qk_norm:
+            q_h, k_h = (
+                x * weights[f"norms.{name}.weight"] / (x.square().mean(-1)[:, None] + 1e-6).sqrt()
+                for name, x in (("q", q_h), ("k", k_h))
+            )
         if positions == "rope":
             turned = int(spec.rope_share * channels)
             q_h, k_h = turned_by_hand(q_h, turned), turned_by_hand(k_h, turned)
@@ -121,6 +126,9 @@ VARIANTS = [
     ("relative", {"conv": "k", "conv_kernel": 2}),
     ("alibi", {"conv": "v", "conv_kernel": 16}),
     ("none", {"conv": "q", "conv_padding": "same", "conv_kernel": 64}),
+    ("none", {"qk_norm": True, "heads": 3}),
+    ("rope", {"qk_norm": True, "heads": 2}),
+    ("relative", {"qk_norm": True, "conv": "qk"}),
 ]
 
 

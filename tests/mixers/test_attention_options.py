@@ -13,7 +13,7 @@ from recollect.mixers.attention.mixer import Attention
 from recollect.mixers.base import Site
 from recollect.mixers.build import build_mixer
 from recollect.mixers.registry import MIXERS
-from recollect.model.layers import Noise, initialise
+from recollect.model.layers import Noise, initialise, parameter_kinds
 from recollect.spec.model import ModelSpec
 
 # ---- what the options do ----
@@ -95,6 +95,33 @@ def test_only_the_share_of_channels_is_turned():
         mixer.qkv.bias[..., 0] = 1
     plain.load_state_dict(mixer.state_dict())
     assert not torch.allclose(mixer(x_PBLD), plain(x_PBLD))
+
+
+@pytest.mark.parametrize("positions", ["none", "rope", "relative"])
+def test_normalised_queries_and_keys_have_no_size(positions):
+    """Scores are bounded by the weights of the norms, whatever the projection has become."""
+    mixer = spread(attention(positions, heads=2, qk_norm=True))
+    x_PBLD = inputs(P, B, L, D, dtype=DOUBLE)
+    before = mixer.effective_attention(x_PBLD).weights_PBHLL
+    with torch.no_grad():
+        for parameter in mixer.qkv.parameters():
+            parameter[..., : 2 * D] *= 1000
+    after = mixer.effective_attention(x_PBLD).weights_PBHLL
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3)
+
+
+def test_norms_of_queries_and_keys_start_at_one_and_draw_nothing():
+    plain, normed = attention(heads=2), attention(heads=2, qk_norm=True)
+    for name, value in plain.state_dict().items():
+        assert torch.equal(normed.state_dict()[name], value), name
+    more = {name: value for name, value in normed.named_parameters() if name.startswith("norms.")}
+    assert {name: tuple(value.shape) for name, value in more.items()} == {
+        "norms.q.weight": (P, D // 2),
+        "norms.k.weight": (P, D // 2),
+    }
+    assert all((value == 1).all() for value in more.values())
+    kinds = parameter_kinds(normed)
+    assert {kinds[name] for name in more} == {"norm"}
 
 
 # ---- dropout ----

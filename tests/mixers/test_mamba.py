@@ -99,7 +99,7 @@ def test_s6_is_mamba_without_its_gate():
     assert not torch.equal(ours(x_PBLD), built("mamba", width=16)(x_PBLD))
 
 
-@pytest.mark.parametrize("init", ["official", "zoology"])
+@pytest.mark.parametrize("init", ["official", "zoology", "mimetic"])
 @pytest.mark.parametrize("step", [None, 0.7], ids=["its own steps", "steps of 0.7"])
 def test_strong_decay_over_a_long_sequence_stays_finite(init, step):
     mixer = built(width=16, length=512, population=2, init=init)
@@ -145,8 +145,31 @@ def test_the_start_of_old_zoology_forgets_within_one_token():
     assert decays_N[[0, 15]].tolist() == pytest.approx([0.5, 1.5e-5], rel=0.03)
 
 
+def test_the_mimetic_start_is_near_linear_attention_that_forgets_nothing():
+    mixer = built(init="mimetic")
+    with torch.no_grad():
+        _, delta_PBLE, b_PBLN, c_PBLN, _ = mixer._projected(inputs(4, 2, 64, 64))
+    torch.testing.assert_close(delta_PBLE, torch.ones_like(delta_PBLE), rtol=0.01, atol=0)
+    # All states but the first keep what they have over 64 tokens; the third 0.99 of it.
+    kept_N = torch.exp(-64 * mixer.a_log_PEN[0, 0].exp())
+    assert kept_N[:3].tolist() == pytest.approx([0.0, math.exp(-0.25), 0.99], abs=1e-3)
+    assert kept_N[3:].min() > 0.999
+    # W_C is (W_C' + W_B) / 2 of two independent ones: their cosine is 1 / sqrt(2).
+    rank, state = mixer.rank, mixer.spec.state
+    write, read = mixer.select.weight[..., rank:].split(state, dim=-1)
+    cosine = F.cosine_similarity(write.flatten(1), read.flatten(1), dim=1)
+    assert cosine.tolist() == pytest.approx([math.sqrt(0.5)] * 4, abs=0.03)
+    products = (b_PBLN * c_PBLN).sum(-1)
+    assert products.mean() > 0.5 * products.abs().mean()
+    # The rest is as in the official one, whose numbers it draws.
+    official = dict(built().named_parameters())
+    for name in ("into.weight", "conv.weight", "conv.bias", "skip_PE"):
+        assert torch.equal(dict(mixer.named_parameters())[name], official[name]), name
+
+
 @pytest.mark.parametrize(
-    ("init", "least", "most"), [("official", 0.05, 1.0), ("zoology", 0.0, 1e-6)]
+    ("init", "least", "most"),
+    [("official", 0.05, 1.0), ("zoology", 0.0, 1e-6), ("mimetic", 0.5, 1.5)],
 )
 def test_what_is_left_of_the_past_depends_on_the_start(init, least, most):
     """The effective attention at distance 33 relative to distance 1, per entry."""
@@ -244,7 +267,7 @@ def test_it_can_be_counted_without_being_computed(options):
     [
         ({"kernel": -1}, "mixer.kernel = -1: must be at least 0; for example kernel = 4"),
         ({"state": 0}, "mixer.state = 0: must be at least 1; for example state = 16"),
-        ({"init": "old"}, "mixer.init = 'old': must be one of 'official' or 'zoology'"),
+        ({"init": "old"}, "mixer.init = 'old': must be one of 'official', 'zoology' or 'mimetic'"),
         ({"expand": 17}, "mixer.expand = 17: must be at most 16"),
     ],
 )

@@ -14,12 +14,20 @@ import torch.nn.functional as F
 from fla.ops.attn.naive import naive_parallel_attn
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers import GPTNeoXConfig, LlamaConfig, MistralConfig, MptConfig, T5Config
+from transformers import (
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    MptConfig,
+    Qwen3Config,
+    T5Config,
+)
 from transformers.masking_utils import create_sliding_window_causal_mask
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXAttention, GPTNeoXRotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
 from transformers.models.mistral.modeling_mistral import MistralAttention, MistralRotaryEmbedding
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention, Qwen3RotaryEmbedding
 from transformers.models.t5.modeling_t5 import T5Attention
 from zoo import Case, inputs, spread
 
@@ -275,6 +283,35 @@ def test_transformers_llama_with_exact_angles(agree):
         "transformers LlamaAttention, float64 with float64 angles",
         peer,
         EXACT,
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_transformers_qwen3_normalises_queries_and_keys(agree, heads):
+    config = Qwen3Config(
+        hidden_size=D,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=D // heads,
+        attention_bias=True,
+        rms_norm_eps=1e-6,
+    )
+    config._attn_implementation = "sdpa"
+    module, rotary = Qwen3Attention(config, layer_idx=0).double(), Qwen3RotaryEmbedding(config)
+
+    def peer(weights: Weights, x_BLD: Tensor) -> Tensor:
+        norms = {f"{branch}_norm.weight": weights[f"norms.{branch}.weight"] for branch in "qk"}
+        angles = rotary(x_BLD, torch.arange(L)[None])
+        return functional_call(module, projections(weights) | norms, (x_BLD, angles, None))[0]
+
+    mixer = ours("attention", "rope", heads=heads, qk_norm=True)
+    compare(
+        agree,
+        mixer,
+        "attention",
+        "transformers Qwen3Attention, float64 with norms and angles in float32",
+        peer,
+        10 * ROUNDED,
     )
 
 

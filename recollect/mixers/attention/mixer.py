@@ -10,6 +10,8 @@ of one branch (q, k or v).
 Convolutions: a convolved branch is W c(x) + b (`before`) or c(W x + b) (`after`). "same" padding
 looks ahead as PyTorch's does: (K - 1) // 2 taps behind the present, the rest ahead of it; such a
 layer is not causal and has no step-by-step form.
+`qk_norm` divides q and k of every head by their root mean square (eps 1e-6) and multiplies them by
+a weight of D numbers that the heads share, before `rope`; the scores keep their 1 / sqrt(D).
 Positions: learned or sinusoidal ones are added to the embedding by the model. `rope` (Su et al.
 2021) turns the first rope_share of a head's channels of q and k by angles that grow with the
 position. `alibi` (Press et al. 2022) is r_ij = -m_h (i - j) with a fixed slope m_h per head;
@@ -30,7 +32,15 @@ from torch import Generator, Tensor, nn
 
 from recollect.mixers.attention.options import AttentionSpec
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
-from recollect.model.layers import Dropout, Kind, Linear, ShortConv, normal, weight_and_bias
+from recollect.model.layers import (
+    Dropout,
+    Kind,
+    Linear,
+    RMSNorm,
+    ShortConv,
+    normal,
+    weight_and_bias,
+)
 from recollect.ops.layout import at_positions, merge_heads, rotate, split_heads
 from recollect.ops.softmax_attention import (
     alibi,
@@ -43,6 +53,7 @@ from recollect.ops.softmax_attention import (
 )
 
 BRANCHES = "qkv"
+QK_EPS = 1e-6
 
 
 class Attention(Mixer):
@@ -72,6 +83,10 @@ class Attention(Mixer):
             self.qkv = Linear(population, width, 3 * width, init=normal(0.02))
         out_std = site.rescaled(0.02 / math.sqrt(2 * site.depth), 0.02)
         self.out = Linear(population, width, width, init=normal(out_std))
+        head_width, normed = width // spec.heads, "qk" if spec.qk_norm else ""
+        self.norms = nn.ModuleDict(
+            {branch: RMSNorm(population, head_width, QK_EPS) for branch in normed}
+        )
         self.relative_PHL: nn.Parameter | None = None
         if site.positions == "relative":
             self.relative_PHL = nn.Parameter(torch.empty(population, spec.heads, self.reach))
@@ -117,9 +132,11 @@ class Attention(Mixer):
             q_PBHKD = split_heads(at_positions(merge_heads(self._turn(q_PBHLD)), where_BK), heads)
             k_PBHLD = self._turn(k_PBHLD)
         else:
-            q_PBHKD = split_heads(self.qkv.columns(at_positions(x_PBLD, where_BK), 0, width), heads)
-            keys_values = self.qkv.columns(x_PBLD, width, 3 * width)
-            k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values.chunk(2, dim=-1))
+            q_PBKD = self.qkv.columns(at_positions(x_PBLD, where_BK), 0, width)
+            k_PBLD, v_PBLD = self.qkv.columns(x_PBLD, width, 3 * width).chunk(2, dim=-1)
+            q_PBHKD = split_heads(self._normed("q", q_PBKD), heads)
+            k_PBHLD = split_heads(self._normed("k", k_PBLD), heads)
+            v_PBHLD = split_heads(v_PBLD, heads)
         bias = None
         if not self._sees_all(length):
             bias = self._bias(
@@ -133,8 +150,8 @@ class Attention(Mixer):
 
     def _causal_alone(self, length: int) -> bool:
         """Whether nothing happens between the projection and the values but a causal softmax."""
-        touched = self.dropout is not None or bool(self.convs) or self.site.positions == "rope"
-        return not touched and self._sees_all(length)
+        touched = bool(self.convs) or bool(self.norms) or self.site.positions == "rope"
+        return self.dropout is None and not touched and self._sees_all(length)
 
     def _joint(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the projection to q, k and v at once."""
@@ -195,13 +212,22 @@ class Attention(Mixer):
             return convolve(branch, x) if branch in self.convs else x
 
         if self.qkv is None:
-            return [
+            parts = [
                 projection(convolved(branch, x)) for branch, projection in self.projections.items()
             ]
-        return [
-            convolved(branch, part)
-            for branch, part in zip(BRANCHES, self.qkv(x).chunk(3, dim=-1), strict=True)
-        ]
+        else:
+            parts = [
+                convolved(branch, part)
+                for branch, part in zip(BRANCHES, self.qkv(x).chunk(3, dim=-1), strict=True)
+            ]
+        return [self._normed(branch, part) for branch, part in zip(BRANCHES, parts, strict=True)]
+
+    def _normed(self, branch: str, x: Tensor) -> Tensor:
+        """q, k or v as the scores see it, all heads in the last axis."""
+        if branch not in self.norms:
+            return x
+        normed: Tensor = self.norms[branch](x.unflatten(-1, (self.spec.heads, -1)))
+        return normed.flatten(-2)
 
     def _heads_of(self, x_PBLD: Tensor) -> list[Tensor]:
         return [

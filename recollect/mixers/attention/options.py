@@ -1,10 +1,11 @@
 """Options of softmax attention."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from recollect.mixers.options import Core, Family, MixerSpec, Positions, must_divide
+from recollect.spec.base import Later
 
 
 class AttentionSpec(MixerSpec):
@@ -34,6 +35,11 @@ class AttentionSpec(MixerSpec):
         description="share of a head's channels that rope turns (GPT-NeoX: 0.25)",
     )
 
+    qk_norm: Annotated[bool, Later()] = Field(
+        default=False,
+        description="queries and keys of each head are normalised (RMSNorm with a weight)",
+    )
+
     positions: ClassVar[Positions] = "learned"
     positions_inside: ClassVar[tuple[Positions, ...]] = ("relative", "rope", "alibi")
     family: ClassVar[Family] = "attention"
@@ -46,6 +52,8 @@ class AttentionSpec(MixerSpec):
         {"conv": "v", "conv_padding": "same"},
         {"conv": "k", "conv_padding": "same", "conv_place": "after", "conv_kernel": 3},
         {"conv": "k", "conv_kernel": 2},
+        {"heads": 2, "qk_norm": True},
+        {"conv": "qk", "conv_place": "after", "qk_norm": True},
     )
 
     def check(self, width: int, depth: int, positions: Positions) -> None:

@@ -18,7 +18,11 @@ Initialisation "official": A_n = -n, skip 1, b_dt such that delta is log-uniform
 W_dt uniform within 1/sqrt(R), other linear layers as PyTorch's default, the output divided by
 sqrt(depth). "zoology" is what Zoology made of it until January 2025: linear layers N(0, 0.02), the
 output divided by sqrt(2 depth), b_dt 0. Then delta is 0.69 in every channel, and the memory one
-token long.
+token long. "mimetic" (after Trockman et al. 2024) starts near linear attention that forgets
+nothing: A_n = -n^-8, b_dt such that delta is 1, W_dt a hundredth of its size, and W_C the mean of
+W_B and what it would be, so that what is read resembles what was written; the rest as "official",
+the convolution too, without which one layer binds nothing. There it is done in one layer; a list of
+mixers does that here.
 """
 
 import math
@@ -31,6 +35,7 @@ from torch import Generator, Tensor, nn
 from recollect.mixers.base import EffectiveAttention, Mixer, Site, State
 from recollect.mixers.mamba.options import MambaSpec, S6Spec
 from recollect.model.layers import (
+    Init,
     Kind,
     Linear,
     ShortConv,
@@ -44,6 +49,8 @@ from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import selection, selective_scan
 from recollect.ops.silu_gate import silu_gate
 
+MIMETIC_POWER = -8.0  # of the decay rates 1, 2, ...: all but the first are then almost 0
+
 
 class Mamba(Mixer):
     kinds: Mapping[str, Kind] = {"a_log_PEN": "dynamics", "skip_PE": "dynamics"}
@@ -54,11 +61,15 @@ class Mamba(Mixer):
         population, width, state = site.population, site.width, spec.state
         self.inner = inner = spec.expand * width
         self.rank = rank = math.ceil(width / 16)
-        official, small = spec.init == "official", normal(0.02)
+        official, small = spec.init != "zoology", normal(0.02)
         into_init = fan_in_uniform(width) if official else small
         select_init = fan_in_uniform(inner) if official else small
         delta_init = uniform(rank**-0.5) if official else small
         delta_bias = log_uniform_step if official else None
+        if spec.init == "mimetic":
+            select_init = _alike(select_init, state)
+            delta_init = uniform(0.01 * rank**-0.5)
+            delta_bias = _step_of_one
         out_init = (
             fan_in_uniform(inner, gain=site.rescaled(site.depth**-0.5, 1.0))
             if official
@@ -75,8 +86,10 @@ class Mamba(Mixer):
         self.out = Linear(population, inner, width, init=out_init, bias=False)
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
-        rates = torch.arange(1, self.spec.state + 1, dtype=torch.float32)
-        return {"a_log_PEN": rates.log().repeat(self.inner, 1), "skip_PE": torch.ones(self.inner)}
+        logs_N = torch.arange(1, self.spec.state + 1, dtype=torch.float32).log()
+        if self.spec.init == "mimetic":
+            logs_N = MIMETIC_POWER * logs_N
+        return {"a_log_PEN": logs_N.repeat(self.inner, 1), "skip_PE": torch.ones(self.inner)}
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         u_PBLE, gate_PBLE = self._enter(x_PBLD)
@@ -184,3 +197,19 @@ class Mamba(Mixer):
             + self.rank * inner
         )
         return projections + inner * self.spec.kernel + 4 * inner * state
+
+
+def _alike(init: Init, state: int) -> Init:
+    """W_x whose last columns, W_C, are drawn near those before them, W_B."""
+
+    def draw(shape: tuple[int, ...], generator: Generator) -> Tensor:
+        weight = init(shape, generator)
+        weight[:, -state:] = (weight[:, -state:] + weight[:, -2 * state : -state]) / 2
+        return weight
+
+    return draw
+
+
+def _step_of_one(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """The bias whose softplus is 1."""
+    return torch.full(shape, math.log(math.e - 1))

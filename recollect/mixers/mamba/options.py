@@ -20,9 +20,10 @@ class SelectiveSpec(MixerSpec):
     gate: bool = Field(
         default=True, description="multiply the output with SiLU of a second projection"
     )
-    init: Literal["official", "zoology"] = Field(
+    init: Literal["official", "zoology", "mimetic"] = Field(
         default="official",
-        description='"zoology" is what it overwrote until January 2025: a memory of one token',
+        description='"zoology" is what it overwrote until January 2025: a memory of one token; '
+        '"mimetic" starts near linear attention without decay',
     )
 
     block: ClassVar[Block] = "mixer"
