@@ -3,7 +3,9 @@
 import textwrap
 from pathlib import Path
 
+from recollect.analysis import TAUS
 from recollect.reports.paper.claims import CLAIMS, Claim, thresholds
+from recollect.reports.paper.claims.judge import RESAMPLES
 from recollect.reports.paper.claims.thresholds import Threshold
 
 HERE = Path(__file__).parent
@@ -12,19 +14,34 @@ HEAD = """# The study's claims and the rules that decide them
 
 Written by `python docs/claims.py` from `recollect/reports/paper/claims/`: a rule is the docstring
 of the function that computes it, with the thresholds' values in place of their names.
-`recollect claims DIR...` prints the verdicts, with `--json` every comparison.
+`recollect claims DIR...` prints the verdicts by recipe, `--recipe NAME` one recipe with its
+numbers, `--only C3,C15` some of the claims, `--json` every comparison.
 
-A claim is decided only on rows of the study's own scale: its sizes, a vocabulary of 8,192, 100,000
-training rows, 50 epochs, its batch for each length, weight decay 0.1, 10 % warmup, and at least
-{seeds:g} seeds.
+A claim is decided by the rows of one recipe and at the study's scale: its sizes, a vocabulary of
+8,192, 100,000 training rows, and at least {seeds:g} seeds. `study` is the headline; other recipes
+stand beside it.
+
+- *Reproduced*: in all cells the claim names. Where the study does not name its cells: in every
+  cell that was searched, {sizes:g} sizes at least, one of {length:g} tokens or more.
+- *Holds in n of m cells*: some hold; the others are open, or, of a claim that names none, fail.
+- *Contradicted*: by a cell it names, or, where none is named, by a model that fails in every cell
+  that was searched. One easy cell overturns nothing. The numbers say which cell, and how it was
+  searched.
+- *Not enough data*: with the cells to train, the commands and the run-steps they cost.
+
+What a number means:
 
 - The best score is that of the best rate, averaged over seeds. Before {rates:g} rates over {span:g}
   decades were tried it is a lower bound, so a failure needs a search and a success does not.
 - A window needs rates at most {step:g} decades apart; where it reaches the end of the grid it is a
   lower bound too.
-- A single cell settles what it can: a counterexample to "every", a witness of "some".
-- Where the study leaves a choice open, the runs with the fewest deviations from this package's
-  defaults decide, and the remark names the others.
+- Claims about windows are judged at tau = {taus} and say so if these disagree; the
+  verdict is that of the first.
+- How firm a verdict is: the share of {resamples} resamples with the same verdict. Each draws the
+  seeds of every rate anew, with replacement.
+- Where a rule allows for seed noise, a contradiction must exceed {noises:g} standard errors.
+- Compared with chance, a diverged run counts as 0; elsewhere as chance. Beside chance stands what
+  position alone gives, which is more where queries follow the power law.
 
 Rows of a smaller scale never decide a claim. What the same rule says about them is reported as "at
 reduced scale".
@@ -39,6 +56,11 @@ def page() -> str:
         rates=thresholds.LEAST_RATES,
         span=thresholds.LEAST_SPAN,
         step=thresholds.FINEST_STEP,
+        sizes=thresholds.LEAST_SIZES,
+        length=thresholds.LEAST_LENGTH,
+        noises=thresholds.NOISES,
+        taus=", ".join(f"{tau:g}" for tau in TAUS),
+        resamples=RESAMPLES,
     )
     return "\n".join(
         [
@@ -56,8 +78,10 @@ def _section(claim: Claim) -> str:
     texts = [
         f"**Setting:** {claim.setting}.",
         f"**Rule:** {claim.rule_text}",
+        f"**Cells:** {claim.coverage.words}.",
         f"**Figure:** `recollect figure {claim.figure} DIR`",
     ]
+    texts += ["**Ours:** not in the study's words."] if claim.origin == "ours" else []
     texts += [f"**Contradiction:** {claim.contradiction}"] if claim.contradiction else []
     texts += [f"**Note:** {claim.caveat}"] if claim.caveat else []
     commands = claim.what_to_run.splitlines()

@@ -29,6 +29,7 @@ class Rate:
     lr: float
     rows: tuple[RunRow, ...]
     scores: dict[int, float]  # by seed: diverged runs at chance, runs without a result not at all
+    drawn: tuple[RunRow, ...] = ()  # the runs of `scores` where seeds were drawn anew
 
     @property
     def mean(self) -> float:
@@ -36,7 +37,8 @@ class Rate:
 
     @property
     def scored(self) -> tuple[RunRow, ...]:
-        return tuple(row for row in self.rows if row.spec["seed"] in self.scores)
+        """The runs behind `scores`, in their order."""
+        return self.drawn or tuple(row for row in self.rows if row.spec["seed"] in self.scores)
 
     @property
     def diverged(self) -> tuple[RunRow, ...]:

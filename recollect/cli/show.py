@@ -155,29 +155,35 @@ def figure(
 
 def claims(
     folders: Folders,
-    as_json: Annotated[bool, typer.Option("--json", help="a list of one object per claim")] = False,
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="rows of this recipe alone, with the numbers"),
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="C3,C15", help="these claims alone")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="a list of one object per claim and recipe")
+    ] = False,
     output: Output = None,
 ) -> None:
-    """Every claim of the study: reproduced, not reproduced, or not enough data,
-    with the numbers.
+    """Every claim of the study, by recipe: reproduced, holds in n of m cells, contradicted,
+    or not enough data and what to train next.
     """
-    from recollect.api import Results
-    from recollect.reports.paper.claims import check
-    from recollect.reports.paper.claims.verdicts import commands, summary, table, to_json, to_lines
+    from recollect.reports.paper.claims import verdicts as shown
+    from recollect.reports.paper.claims.asking import judge_folders
 
-    results = Results.load_all(folders)
-    verdicts = check(results.rows, results.curves)
-    text = to_json(verdicts) if as_json else to_lines(verdicts)
+    found = judge_folders(folders, recipe, only)
+    text = shown.to_json(found) if as_json else "\n".join(map(shown.to_lines, found.values()))
     if output is not None:
         from recollect.store.durable import write_atomically
 
         write_atomically(output, text.encode())
-        say(f"{summary(verdicts)}; written to {output}")
+        say(f"{shown.summary(next(iter(found.values())))}; written to {output}")
     elif as_json or not sys.stdout.isatty():
         write(text)
     else:
-        render(table(verdicts))
-        for command in commands(verdicts):
+        for table in shown.tables(found, by_recipe=recipe is None):
+            render(table)
+        for command in shown.commands(next(iter(found.values())))[: shown.MOST_CELLS]:
             say(command)
 
 

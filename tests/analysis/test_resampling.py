@@ -55,7 +55,10 @@ def test_a_resampled_cell_keeps_its_rates_and_counts():
         assert [rate.lr for rate in other.rates] == [1e-3, 1e-2, 1e-1]
         assert [len(rate.scores) for rate in other.rates] == [3, 3, 0]
         assert set(other.rates[0].scores.values()) <= {0.1, 0.2, 0.3}
+        assert list(other.rates[0].scores) == [-1, -2, -3]
         assert other.rows == cell.rows
+        for rate in other.rates:
+            assert [row.score for row in rate.scored] == list(rate.scores.values())
     assert len({other.rates[0].mean for other in drawn}) > 1
     # Rates are drawn independently: otherwise the second mean would follow from the first.
     assert len({round(other.rates[1].mean - other.rates[0].mean, 6) for other in drawn}) > 1

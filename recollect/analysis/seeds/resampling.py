@@ -20,7 +20,11 @@ Interval = tuple[float, float]
 
 
 def resample(cell: Cell, draw: random.Random) -> Cell:
-    """The same cell with resampled scores; the keys of `scores` are places, not seeds."""
+    """The same cell with the runs of every rate drawn anew.
+
+    A run that was drawn twice stands twice. The keys of `scores` count the draws downwards from -1,
+    so that they are no seed of the cell's own.
+    """
     return replace(cell, rates=tuple(_resampled(rate, draw) for rate in cell.rates))
 
 
@@ -41,9 +45,12 @@ def mean_draws(rate: Rate, draw: random.Random, count: int) -> list[float]:
 
 
 def _resampled(rate: Rate, draw: random.Random) -> Rate:
-    scores = list(rate.scores.values())
-    drawn = draw.choices(scores, k=len(scores)) if scores else []
-    return replace(rate, scores=dict(enumerate(drawn)))
+    if not rate.scores:
+        return rate
+    own = list(zip(rate.scored, rate.scores.values(), strict=True))
+    drawn = draw.choices(own, k=len(own))
+    scores = {~place: score for place, (_, score) in enumerate(drawn)}
+    return Rate(rate.lr, rate.rows, scores, tuple(row for row, _ in drawn))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

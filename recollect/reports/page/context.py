@@ -10,7 +10,7 @@ class ShownClaim:
 
     name: str
     text: str
-    verdict: str  # "reproduced", "not reproduced", "not enough data"
+    verdict: str  # "reproduced", "holds in 2 of 4 cells", "contradicted", "not enough data"
     numbers: str
     figure: str
     remark: str

@@ -99,7 +99,7 @@ def _claims(results: Results) -> list[ShownClaim]:
         ShownClaim(
             found.claim.name,
             found.claim.statement,
-            found.verdict,
+            found.words,
             found.numbers,
             found.figure,
             found.remark,

@@ -156,7 +156,7 @@ def _verdict(claim: ShownClaim) -> TableEntry:
 
 
 def claims_count(claims: Sequence[ShownClaim]) -> str:
-    """26 claims: 5 reproduced, 1 not reproduced, 20 not enough data."""
+    """32 claims: 5 reproduced, 1 contradicted, 26 not enough data."""
     found = Counter(claim.verdict for claim in claims)
     parts = [
         f"{count} {verdict}"

@@ -23,6 +23,11 @@ ABLATION_SIZE: Size = (512, 64)
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
 TRAIN_ROWS, EPOCHS, WEIGHT_DECAY, WARMUP = 100_000, 50, 0.1, 0.1
 
+# Not stated; as others read its figures, 1e-5 to 3e-1: half decades, Zoology's four rates and one
+# more between the last two of these.
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+SEEDS = (42, 123, 777, 456, 789)
+
 SOLVED = 0.95  # the score from which the study calls a task solved, in an earlier version of it
 
 TRAIN_DEFAULTS = {
@@ -73,6 +78,13 @@ def recipe(flat: Mapping[str, Any]) -> dict[str, Any] | None:
         "epochs": round(epochs, 2),
         "batch": "usual" if batch == task.default_batch else batch,
     }
+
+
+def is_full_scale(made: Mapping[str, Any]) -> bool:
+    """Whether the task has the study's size; how it was trained is a matter of the recipe."""
+    if made["task.name"] == "copying":  # its lengths, steps and batch are stated nowhere
+        return bool(made["task.alphabet"] == ALPHABET)
+    return (made["task.vocabulary"], made["task.train_rows"]) == (VOCABULARY, TRAIN_ROWS)
 
 
 def reductions(made: Mapping[str, Any]) -> list[str]:

@@ -269,7 +269,7 @@ def test_claims_are_told_only_where_the_rows_say_something():
     hint = ShownClaim(
         "C1", "first", "not enough data", "missing", "fig1", "", reduced="holds (2 seeds)"
     )
-    decided = ShownClaim("C2", "second", "not reproduced", "0.4", "fig2", "a remark")
+    decided = ShownClaim("C2", "second", "contradicted", "0.4", "fig2", "a remark")
     page = Elements(
         render_bare(
             [make_row()],
@@ -278,7 +278,7 @@ def test_claims_are_told_only_where_the_rows_say_something():
         )
     )
     told = page.text[page.text.index("Claims of the study") :]
-    assert "3 claims: 1 not reproduced, 2 not enough data." in told
+    assert "3 claims: 1 contradicted, 2 not enough data." in told
     assert told.index("second") < told.index("first")
     assert "not enough data (at reduced scale: holds)" in told
     assert "third" not in told

@@ -1,11 +1,13 @@
 """Checks of measures that are known in part, and the bounds that rules compare with."""
 
+from dataclasses import replace
+
 import pytest
 from claims_made import made_row
 from rows_made import make_sweep
 
 from recollect.reports.paper import zoology
-from recollect.reports.paper.claims import Check
+from recollect.reports.paper.claims import Check, roles
 from recollect.reports.paper.claims.checks import (
     Measure,
     at_least,
@@ -13,12 +15,14 @@ from recollect.reports.paper.claims.checks import (
     below,
     difference,
     every,
+    not_above,
+    not_below,
     some,
-    spread,
 )
 from recollect.reports.paper.claims.floors import floor
 from recollect.reports.paper.claims.groups import find_subjects
 from recollect.reports.paper.claims.rules.search import held_out
+from recollect.reports.paper.claims.wanted import Want
 from recollect.spec.run import RunSpec
 
 LOW, HIGH, OPEN = (
@@ -39,9 +43,27 @@ def test_comparisons_of_intervals():
     )
     gap = difference(HIGH, OPEN)
     assert (gap.low, gap.high, gap.lacks) == (pytest.approx(-0.1), 0.5, "more rates")
-    wide_range = spread([LOW, OPEN], "range")
-    assert (wide_range.low, wide_range.high) == (pytest.approx(0.2), 0.8)
-    assert spread([LOW, LOW], "same").high == 0
+    assert difference(LOW, Measure(0, 1, "")).text == "low"
+
+
+def test_noise_is_no_contradiction():
+    """A fall of a tenth: clear with a standard error of a fiftieth, not with one of a tenth."""
+    clear, unclear = (replace(LOW, low=-0.1, high=-0.1, noise=noise) for noise in (0.02, 0.1))
+    assert [not_below(measure, 0.0).holds for measure in (clear, unclear)] == [False, True]
+    assert at_least(unclear, 0.0).holds is False
+    rise = [replace(measure, low=0.1, high=0.1) for measure in (clear, unclear)]
+    assert [not_above(measure, 0.0).holds for measure in rise] == [False, True]
+    both = difference(replace(HIGH, noise=0.3), replace(HIGH, noise=0.4))
+    assert both.noise == pytest.approx(0.5)
+
+
+def test_what_must_be_trained_goes_with_what_is_open():
+    mamba, hyena = (Want(role, (64, 4), 64, 2) for role in (roles.MAMBA_2, roles.HYENA_2))
+    checks = [at_least(replace(OPEN, wants=(want,)), 0.5) for want in (mamba, hyena)]
+    assert every(checks).wants == (mamba, hyena)
+    assert some(checks).wants == (mamba,)  # one is enough
+    assert every([*checks, Check(False, "no")]).wants == ()
+    assert some([*checks, Check(True, "yes")]).wants == ()
 
 
 def test_all_and_some_know_what_settles_them():
@@ -59,13 +81,12 @@ def test_all_and_some_know_what_settles_them():
 def test_held_out_scores_do_not_profit_from_luck():
     sweep = make_sweep({1e-3: [0.55, 0.55, 0.55], 1e-2: [0.9, 0.1, 0.1], 1e-1: [0.1, 0.9, 0.1]})
     (subject,) = find_subjects(sweep)
-    assert held_out(subject.cell.rates) == pytest.approx(
-        0.55
-    )  # the best mean, 0.55, and not the best of each
-    assert held_out(subject.cell.rates[1:]) == pytest.approx(0.1)
-    assert held_out([]) is None
+    # The best mean, 0.55, and not the best of each.
+    assert list(held_out(subject.cell.rates).values()) == pytest.approx([0.55] * 3)
+    assert list(held_out(subject.cell.rates[1:]).values()) == pytest.approx([0.1] * 3)
+    assert held_out([]) == {}
     (single,) = find_subjects(make_sweep({1e-3: [0.5]}))
-    assert held_out(single.cell.rates) is None
+    assert held_out(single.cell.rates) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from claims_made import (
     changed,
     made_rows,
     mixer,
+    narrow,
     never,
+    recipe_label,
     study_score,
     verdict_of,
     wide,
@@ -17,7 +19,7 @@ from rows_made import make_row, make_sweep
 from recollect.reports.paper.claims import check
 from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.claims.verdicts import to_lines
-from recollect.reports.paper.study import recipe
+from recollect.reports.paper.study import RATES, recipe
 from recollect.spec.run import RunSpec
 
 
@@ -40,8 +42,8 @@ def test_what_makes_a_smaller_scale(table, change, told):
     for row in rows:
         row.spec[table] |= change
     verdict = verdict_of(BY_NAME["C7"], rows)
-    assert verdict.verdict == "not enough data"
-    assert verdict.numbers == "missing: any run at the study's scale"
+    assert verdict.outcome == "not enough data"
+    assert verdict.numbers == "missing: any run of this recipe at the study's scale"
     assert told in verdict.reduced
 
 
@@ -50,34 +52,38 @@ def test_rows_of_another_task_are_not_asked():
     for row in rows:
         row.spec["task"] = {"name": "recall", "length": 512, "pairs": 64}
     verdict = verdict_of(BY_NAME["C21"], rows)
-    assert (verdict.verdict, verdict.reduced) == ("not enough data", "")
+    assert (verdict.outcome, verdict.reduced) == ("not enough data", "")
 
 
 def test_a_counterexample_settles_a_claim_about_all_cells():
     rows = [
         row for row in made_rows(BY_NAME["C1"], CONTRARY["C1"]) if row.spec["task"]["length"] == 512
     ]
-    assert verdict_of(BY_NAME["C1"], rows).verdict == "not reproduced"
+    verdict = verdict_of(BY_NAME["C1"], rows)
+    assert (verdict.outcome, verdict.wants) == ("contradicted", ())
+    assert verdict.numbers.startswith("of 24 cells 5 hold and 1 fails: ")
+    # By which cell, and how it was searched.
+    assert "(512,64) width 64: 0.800 (0.800-0.800, 3 seeds, best of 13 rates" in verdict.numbers
     rows = [
         row for row in made_rows(BY_NAME["C1"], study_score) if row.spec["task"]["length"] == 512
     ]
     verdict = verdict_of(BY_NAME["C1"], rows)
-    assert verdict.verdict == "not enough data"
-    assert "2-layer attention at (64,4), width 64" in verdict.numbers
-    assert "and 15 more" in verdict.numbers
+    assert verdict.words == "holds in 6 of 24 cells"
+    assert len(verdict.wants) == 18
+    assert verdict.wants[0].text == "2-layer attention (64,4) width 64"
 
 
 def test_a_witness_settles_a_claim_about_some_cell():
     rows = [
         row for row in made_rows(BY_NAME["C6"], study_score) if row.spec["model"]["width"] == 64
     ]
-    assert verdict_of(BY_NAME["C6"], rows).verdict == "reproduced"
+    assert verdict_of(BY_NAME["C6"], rows).outcome == "reproduced"
     rows = [
         row for row in made_rows(BY_NAME["C6"], CONTRARY["C6"]) if row.spec["model"]["width"] == 64
     ]
     verdict = verdict_of(BY_NAME["C6"], rows)
-    assert verdict.verdict == "not enough data"
-    assert "2-layer mamba at (512,64), width 128" in verdict.numbers
+    assert verdict.outcome == "not enough data"
+    assert [want.text for want in verdict.wants] == ["2-layer mamba (512,64) width 128"]
 
 
 def test_a_low_score_after_a_sparse_search_is_no_failure():
@@ -87,20 +93,78 @@ def test_a_low_score_after_a_sparse_search_is_no_failure():
         if 1e-3 <= row.spec["train"]["lr"] <= 1e-2
     ]
     verdict = verdict_of(BY_NAME["C6"], rows)
-    assert verdict.verdict == "not enough data"
-    assert "at least 8 rates (5 so far)" in verdict.numbers
+    assert verdict.outcome == "not enough data"
+    assert {check.lacks.split(": ")[1] for check in verdict.checks} == {
+        "at least 8 rates (5 so far)"
+    }
+    # Only what is missing is still to be trained.
+    assert [want.runs for want in verdict.wants] == [(13 - 5) * 3] * 2
 
 
 def test_a_window_that_leaves_the_grid_is_a_lower_bound():
     claim = BY_NAME["C2"]
     rows = made_rows(claim, study_score)
-    assert verdict_of(claim, rows).verdict == "reproduced"
+    assert verdict_of(claim, rows).outcome == "reproduced"
     cut = [
         row for row in rows if row.spec["train"]["lr"] <= 1e-3
     ]  # one decade and a half, and who knows how much more
     verdict = verdict_of(claim, cut)
-    assert verdict.verdict == "not enough data"
-    assert "larger rates" in verdict.numbers
+    assert verdict.outcome == "not enough data"
+    assert all(check.lacks.endswith("larger rates") for check in verdict.checks)
+    assert all(want.rates == RATES and want.trained == 6 * 3 for want in verdict.wants)
+
+
+def test_a_window_open_at_the_end_of_the_whole_grid_asks_for_rates_beyond():
+    claim = BY_NAME["C3"]
+    everywhere = changed(lambda run: mixer(run) == "attention", lambda run: 0.99)
+    above = changed(
+        lambda run: mixer(run) == "mamba", lambda run: 0.99 if run.train.lr >= 0.2 else 0.02
+    )
+    assert verdict_of(claim, made_rows(claim, everywhere)).outcome == "reproduced"
+    rows = [row for row in made_rows(claim, above) if row.spec["model"]["mixer"]["name"] != "hyena"]
+    found = {want.text: want for want in verdict_of(claim, rows).wants}
+    want = found["2-layer mamba (64,4) width 64"]
+    assert (want.rates, want.runs) == ((1.0, 3.0), 6)
+    assert "--set 'sweep.train.lr=[1e0,3e0]'" in want.command()
+
+
+def test_one_easy_cell_overturns_nothing():
+    """Of a claim that names no cells; nor does it settle one."""
+    for name in ("C2", "C3", "C22", "C24", "C31"):
+        claim = BY_NAME[name]
+        for score, words in ((study_score, "holds in"), (CONTRARY[name], "not enough data")):
+            rows = [
+                row
+                for row in made_rows(claim, score)
+                if (row.spec["task"]["length"], row.spec["model"]["width"]) == (64, 64)
+            ]
+            verdict = verdict_of(claim, rows)
+            assert verdict.words.startswith(words) or name == "C3", (name, verdict.numbers)
+            assert verdict.outcome in ("holds in part", "not enough data")
+            assert any(want.size[0] >= 256 for want in verdict.wants)
+
+
+def test_cells_that_disagree_are_counted():
+    claim = BY_NAME["C2"]
+    rows = made_rows(
+        claim, changed(lambda run: run.task.length == 256 and run.model.width == 64, narrow)
+    )
+    verdict = verdict_of(claim, rows)
+    assert verdict.words == "holds in 3 of 4 cells"
+    assert "(256,16) width 64" in verdict.numbers
+
+
+def test_one_model_contradicts_a_claim_about_two():
+    """Hyena solves nothing here, and Mamba is wide at both sizes."""
+    claim = BY_NAME["C3"]
+    rows = made_rows(
+        claim,
+        changed(
+            lambda run: mixer(run) != "attention",
+            lambda run: wide(run) if mixer(run) == "mamba" else never(0.5)(run),
+        ),
+    )
+    assert verdict_of(claim, rows).outcome == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -111,12 +175,13 @@ def test_a_window_that_is_not_there_says_nothing(name, unsolved):
     a claim about windows.
     """
     hard = changed(lambda run: mixer(run) == unsolved and run.task.length == 256, never(0.5))
-    assert verdict_of(BY_NAME[name], made_rows(BY_NAME[name], hard)).verdict == "reproduced"
+    verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], hard))
+    assert verdict.outcome in ("reproduced", "holds in part")
+    assert verdict.tally.failing == 0
     never_solved = changed(lambda run: mixer(run) == unsolved, never(0.5))
-    assert (
-        verdict_of(BY_NAME[name], made_rows(BY_NAME[name], never_solved)).verdict
-        == "not enough data"
-    )
+    verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], never_solved))
+    assert verdict.outcome in ("not enough data", "holds in part")
+    assert verdict.tally.failing == 0
 
 
 def test_what_is_known_so_far_is_told():
@@ -124,10 +189,11 @@ def test_what_is_known_so_far_is_told():
         row for row in made_rows(BY_NAME["C5"], study_score) if row.spec["task"]["length"] == 64
     ]
     verdict = verdict_of(BY_NAME["C5"], rows)
-    assert verdict.verdict == "not enough data"
-    assert "mean gain +0.7" in verdict.numbers
-    assert "over 16 cells" in verdict.numbers
-    assert "missing: 2-layer hyena at (128,8), width 64" in verdict.numbers
+    assert verdict.words == "holds in 16 of 65 cells"  # the last is the mean over all
+    mean = verdict.cells[-1].check
+    assert mean.text.startswith("mean gain +0.7")
+    assert mean.text.endswith("over 16 cells")
+    assert verdict.wants[0].text == "2-layer hyena (128,8) width 64"
 
 
 def test_zoologys_initialisation_is_told_beside_the_official_one():
@@ -142,10 +208,10 @@ def test_zoologys_initialisation_is_told_beside_the_official_one():
 
     rows = made_rows(claim, score)
     verdict = verdict_of(claim, rows)
-    assert verdict.verdict == "reproduced"
-    assert "With 2-layer mamba: init zoology: does not hold." in verdict.remark
+    assert verdict.outcome == "reproduced"
+    assert "With 2-layer mamba: init zoology: contradicted." in verdict.remark
     only = [row for row in rows if row.spec["model"]["mixer"].get("init") != "official"]
-    assert verdict_of(claim, only).verdict == "not reproduced"
+    assert verdict_of(claim, only).outcome == "contradicted"
     assert "Decided with 2-layer mamba: init zoology" in verdict_of(claim, only).remark
 
 
@@ -155,7 +221,7 @@ def test_another_model_is_not_the_studys():
     for row in rows:
         row.spec["model"]["mixer"]["state"] = 256
     verdict = verdict_of(claim, rows)
-    assert verdict.verdict == "not enough data"
+    assert verdict.outcome == "not enough data"
     assert verdict.reduced.startswith("holds (")
 
 
@@ -165,7 +231,7 @@ def test_recipes_are_not_mixed():
     for row in rows:
         if row.spec["model"]["mixer"]["name"] == "hyena":
             row.spec["task"]["vocabulary_split"] = "halves"
-    assert verdict_of(claim, rows).verdict == "not enough data"
+    assert verdict_of(claim, rows).outcome == "not enough data"
 
 
 def test_how_often_a_run_was_looked_at_makes_no_other_cell():
@@ -174,7 +240,7 @@ def test_how_often_a_run_was_looked_at_makes_no_other_cell():
     for row in rows:
         if row.spec["model"]["mixer"]["name"] == "hyena":
             row.spec["train"] |= {"evaluations": 7, "stop_solved": 0.5}
-    assert verdict_of(claim, rows).verdict == "reproduced"
+    assert verdict_of(claim, rows).outcome == "reproduced"
 
 
 def test_a_contradiction_is_told_with_the_measurement():
@@ -188,9 +254,10 @@ def test_a_contradiction_is_told_with_the_measurement():
         assert words in verdict.remark
         assert words in to_lines([verdict])
     ablation = verdict_of(BY_NAME["C20"], made_rows(BY_NAME["C20"], study_score))
-    assert "attention + conv on V (same) (512,64) width 256: 0.99" in ablation.numbers
-    assert "attention + conv on V (causal) (512,64) width 256: 0.01" in ablation.numbers
-    assert "mamba without conv (512,64) width 256: 0.01" in ablation.numbers
+    told = ablation.cells[-1].check.text
+    assert "attention + conv on V (same) (512,64) width 256: 0.99" in told
+    assert "attention + conv on V (causal) (512,64) width 256: 0.01" in told
+    assert "mamba without conv (512,64) width 256: 0.01" in told
 
 
 def test_a_convolution_on_values_counts_with_either_padding():
@@ -203,9 +270,9 @@ def test_a_convolution_on_values_counts_with_either_padding():
         for row in made_rows(claim, causal)
         if row.spec["model"]["mixer"].get("conv_padding") != "same"
     ]
-    assert verdict_of(claim, rows).verdict == "not enough data"
+    assert verdict_of(claim, rows).outcome == "not enough data"
     neither = changed(lambda run: getattr(run.model.mixer, "conv", "") == "v", never(0.3))
-    assert verdict_of(claim, made_rows(claim, neither)).verdict == "not reproduced"
+    assert verdict_of(claim, made_rows(claim, neither)).outcome == "contradicted"
 
 
 def test_copying_tells_the_parameters_that_were_counted():
@@ -217,8 +284,9 @@ def test_copying_tells_the_parameters_that_were_counted():
 
 def test_bumps_need_curves():
     claim = BY_NAME["C18"]
-    (verdict,) = judge([claim], made_rows(claim, study_score), {})
-    assert verdict.verdict == "not enough data"
+    rows = made_rows(claim, study_score)
+    (verdict,) = judge([claim], rows, {}, recipe_label(rows), resamples=0)
+    assert verdict.outcome == "not enough data"
     assert "its curves" in verdict.numbers
 
 
@@ -230,7 +298,7 @@ def test_small_models_of_different_width_are_compared_as_they_are():
     )
     rows += make_sweep({lr: [1.0 if lr == 3e-3 else 0.3] * 2 for lr in grid}, "mamba", width=32)
     verdict = verdict_of(BY_NAME["C3"], rows)
-    assert verdict.verdict == "not enough data"
+    assert verdict.outcome == "not enough data"
     assert verdict.reduced.startswith("holds (")
 
 
@@ -240,4 +308,4 @@ def test_rows_of_no_task_of_the_study_are_left_aside():
     broken = make_row(seed=43)
     broken.spec["task"] |= {"length": 7}
     assert recipe({"task.name": "chess"}) is None
-    assert {verdict.verdict for verdict in check([odd, broken], {})} == {"not enough data"}
+    assert {verdict.outcome for verdict in check([odd, broken], {})} == {"not enough data"}

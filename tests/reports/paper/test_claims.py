@@ -1,4 +1,4 @@
-"""Every claim on rows that pass, that fail and that are too few."""
+"""Every claim on rows that pass, that fail, that are noisy and that are too few."""
 
 import re
 from collections.abc import Callable
@@ -10,14 +10,19 @@ from claims_made import (
     BY_NAME,
     CONTRARY,
     CONTRARY_CURVES,
+    CONTRARY_DECAY,
     NAMES,
     NARROW,
+    WIDE,
     changed,
+    contrary_verdict,
     made_curves,
     made_rows,
     mixer,
     narrow,
     never,
+    noisy,
+    recipe_label,
     reduced,
     study_score,
     verdict_of,
@@ -30,10 +35,15 @@ from recollect.reports.paper.claims.judge import judge
 from recollect.spec.run import RunSpec
 
 TWO_SEEDS = {"C5"}  # cannot be said of a single seed at any scale
+# Where one cell decides, others may stay open; trivial cells of C23 always do.
+SOME_OPEN = {"C4", "C6", "C12", "C11", "C23", "C29", "C30", "C14"}
+# Scores of .93 and .995 are the same with a noise of .05.
+HIDDEN_BY_NOISE = {"C26"}
 
 
 def test_all_claims_are_there_and_each_has_a_contrary():
-    assert NAMES == [f"C{number}" for number in range(1, 27)] == list(CONTRARY)
+    assert NAMES == [f"C{number}" for number in range(1, len(CLAIMS) + 1)] == list(CONTRARY)
+    assert set(CONTRARY_CURVES) | set(CONTRARY_DECAY) <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,68 +52,82 @@ def test_rows_as_the_study_describes_them_reproduce_it(name):
     so its commands exist, can be read, and suffice.
     """
     verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], study_score))
-    assert (verdict.verdict, verdict.what_to_run) == ("reproduced", ""), verdict.numbers
+    assert (verdict.outcome, verdict.wants) == ("reproduced", ()), verdict.numbers
+    assert verdict.tally.failing == 0 or BY_NAME[name].coverage.one
     assert re.search(r"\d", verdict.numbers)
     assert verdict.checks
-    assert all(
-        part.holds is not None for part in verdict.checks if name not in ("C4", "C6", "C12", "C11")
-    )
+    assert name in SOME_OPEN or all(part.holds is not None for part in verdict.checks)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_contradict_it_do_not(name):
-    rows = made_rows(BY_NAME[name], CONTRARY[name])
-    verdict = verdict_of(BY_NAME[name], rows, CONTRARY_CURVES.get(name, ("attention", "mamba")))
-    assert (verdict.verdict, verdict.what_to_run) == ("not reproduced", ""), verdict.numbers
+    verdict = contrary_verdict(BY_NAME[name], made_rows(BY_NAME[name], CONTRARY[name]))
+    assert (verdict.outcome, verdict.wants) == ("contradicted", ()), verdict.numbers
+    assert verdict.tally.failing
     assert any(part.holds is False for part in verdict.checks)
+
+
+@pytest.mark.parametrize("draw", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_noise_of_seeds_turns_no_verdict(name, draw):
+    """No claim is unpassable, and none is passed by noise."""
+    claim = BY_NAME[name]
+    true = verdict_of(claim, made_rows(claim, noisy(study_score, draw)))
+    assert true.outcome == "reproduced", true.numbers
+    if name in HIDDEN_BY_NOISE:
+        return
+    false = contrary_verdict(claim, made_rows(claim, noisy(CONTRARY[name], draw)))
+    assert false.outcome == "contradicted", false.numbers
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_rows_it_says_what_to_run(name):
     verdict = verdict_of(BY_NAME[name], [])
-    assert verdict.verdict == "not enough data"
-    assert verdict.numbers == "missing: any run at the study's scale"
-    assert all(line.startswith("recollect run paper:") for line in verdict.what_to_run.splitlines())
+    assert verdict.outcome == "not enough data"
     assert verdict.reduced == ""
+    if verdict.numbers != "this recipe says nothing about the task":
+        assert "any run of this recipe at the study's scale" in verdict.numbers
+        assert verdict.wants or name in ("C26", "C32")
+    assert all(
+        line.startswith("recollect run paper:") for line in verdict.claim.what_to_run.splitlines()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_smaller_scale_decides_nothing_but_is_told(name):
     claim = BY_NAME[name]
-    curves = CONTRARY_CURVES.get(name, ("attention", "mamba"))
     agreeing = verdict_of(claim, reduced(made_rows(claim, study_score), name in TWO_SEEDS))
-    contrary = verdict_of(
-        claim, reduced(made_rows(claim, CONTRARY[name]), name in TWO_SEEDS), curves
-    )
-    assert (agreeing.verdict, contrary.verdict) == ("not enough data", "not enough data")
+    contrary = contrary_verdict(claim, reduced(made_rows(claim, CONTRARY[name]), name in TWO_SEEDS))
+    assert (agreeing.outcome, contrary.outcome) == ("not enough data", "not enough data")
     assert agreeing.reduced.startswith("holds ("), agreeing.numbers
     assert contrary.reduced.startswith("does not hold (")
     scale = "alphabet 13" if claim.task == "copying" else "vocabulary 4096"
     assert scale in agreeing.reduced
     assert f"At reduced scale: {agreeing.reduced}." in agreeing.remark
-    assert agreeing.what_to_run
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_seed_decides_nothing(name):
+    if name == "C32":  # about initialisation, of which `inspect` sees one run
+        return
     rows = [row for row in made_rows(BY_NAME[name], study_score) if row.spec["seed"] == 42]
     verdict = verdict_of(BY_NAME[name], rows)
-    assert verdict.verdict == "not enough data"
-    assert "missing: " in verdict.numbers
-    assert name in TWO_SEEDS or verdict.reduced.startswith(
-        "holds (the study's recipe, but fewer cells, seeds or rates"
-    )
+    assert verdict.outcome == "not enough data"
+    assert verdict.wants or "missing: " in verdict.numbers
+    assert name in TWO_SEEDS or verdict.reduced.startswith("holds (the study's scale, but fewer")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_without_a_result_decide_nothing(name):
+    if name == "C32":
+        return
     rows = [
-        replace(row, status="todo", accuracy=None, exact=None)
+        replace(row, status="todo", accuracy=None, exact=None, train_score=None)
         for row in made_rows(BY_NAME[name], study_score)
         if row.spec["seed"] == 42
     ]
     verdict = verdict_of(BY_NAME[name], rows)
-    assert (verdict.verdict, verdict.reduced) == ("not enough data", "")
+    assert (verdict.outcome, verdict.reduced) == ("not enough data", "")
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=NAMES)
@@ -115,15 +139,14 @@ def test_a_rule_names_its_thresholds_and_no_others(claim):
     }
     words = re.findall(r"\b[A-Z_]{3,}\b", claim.rule.__doc__)
     named = {known[word].name for word in words if word in known}
-    implied = (
-        {"window"} if any(word in claim.rule.__doc__ for word in ("window", "Wherever")) else set()
-    )
+    implied = {"window"} if "window" in claim.rule.__doc__ else set()
     assert named <= {threshold.name for threshold in claim.thresholds}
     assert {threshold.name for threshold in claim.thresholds} - named <= implied | {
         "least evaluations",
         "one pair, most",
         "solved",
     }
+    assert "window" not in claim.rule.__doc__ or claim.has_window or claim.task == "copying"
     assert not re.search(r"\b[A-Z]+_[A-Z]+\b", claim.rule_text)  # all were replaced by their values
     assert all(threshold.why for threshold in claim.thresholds)
 
@@ -150,6 +173,13 @@ def split_seeds(run: RunSpec) -> float:
     return 0.5 if run.train.lr == 2.154e-3 else 0.02
 
 
+def deep_mamba(run: RunSpec) -> float:
+    """Mamba that depth lifts as much as attention, and width lifts too."""
+    if run.model.depth > 1:
+        return narrow(run)
+    return within(run, NARROW, 0.001 if run.model.width < 2048 else 0.2, 0.001)
+
+
 # Rules have several parts; here each of the others is wrong alone.
 PARTS: list[tuple[str, Callable[[RunSpec], bool], Callable[[RunSpec], float]]] = [
     ("C3", is_role("hyena", 2), wide),
@@ -159,7 +189,7 @@ PARTS: list[tuple[str, Callable[[RunSpec], bool], Callable[[RunSpec], float]]] =
         lambda run: mixer(run) == "h3" and run.model.width == 64 and run.task.length == 64,
         split_seeds,
     ),
-    ("C9", lambda run: run.model.width == 2048, never(0.4)),
+    ("C9", lambda run: run.model.width == 2048 and run.task.length == 64, never(0.4)),
     ("C10", lambda run: run.model.width == 2048, never(0.001)),
     (
         "C11",
@@ -180,7 +210,6 @@ PARTS: list[tuple[str, Callable[[RunSpec], bool], Callable[[RunSpec], float]]] =
         narrow,
     ),
     ("C16", lambda run: run.model.width == 1408, never(0.5)),
-    ("C18", is_role("mamba", 1), lambda run: within(run, NARROW, 0.96, 0.02)),
     ("C20", is_role("attention", 1, conv="none"), wide),
     ("C20", is_role("attention", 1, conv="q"), wide),
     ("C20", is_role("attention", 1, conv="k"), never(0.3)),
@@ -190,9 +219,18 @@ PARTS: list[tuple[str, Callable[[RunSpec], bool], Callable[[RunSpec], float]]] =
     ("C20", is_role("s6", 1, kernel=4), never(0.3)),
     ("C23", lambda run: mixer(run) == "rwkv4" and run.model.positions == "relative", narrow),
     ("C24", is_role("mamba2", 1), lambda run: within(run, (1e-4, 5e-3), 0.995, 0.02)),
+    ("C24", is_role("mamba2", 1), lambda run: within(run, (4e-4, 5e-3), 0.995, 0.02)),
     ("C24", is_role("mamba", 1), lambda run: within(run, (1e-3, 1e-2), 0.995, 0.02)),
     ("C24", is_role("attention", 2), lambda run: within(run, (1e-5, 1e-1), 0.995, 0.02)),
-    ("C25", lambda run: run.train.lr in (1e-4, 4.642e-4, 2.154e-3, 1e-2), never(0.9)),
+    ("C25", is_role("attention", 2), never(0.9)),
+    ("C28", is_role("based_hybrid", 2), never(0.9)),
+    ("C28", lambda run: is_role("based", 1)(run) and run.model.width == 512, never(0.5)),
+    ("C30", is_role("h3", 1), never(0.5)),
+    ("C31", is_role("mamba2", 1), narrow),
+    ("C31", is_role("delta_net", 1), narrow),
+    ("C3", is_role("mamba", 2), lambda run: within(run, (4e-4, 1e-2), 0.995, 0.02)),
+    ("C14", lambda run: is_role("mamba", 2)(run) or is_role("mamba", 1)(run), deep_mamba),
+    ("C14", lambda run: is_role("attention", 1)(run), lambda run: within(run, WIDE, 0.95, 0.02)),
 ]
 
 
@@ -200,19 +238,19 @@ PARTS: list[tuple[str, Callable[[RunSpec], bool], Callable[[RunSpec], float]]] =
     ("name", "condition", "score"), PARTS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(PARTS)]
 )
 def test_every_part_of_a_rule_counts(name, condition, score):
-    bumpy = ("attention", "hyena", "mamba") if name == "C18" else ("attention", "mamba")
-    rows = made_rows(BY_NAME[name], changed(condition, score))
-    if (
-        name == "C18"
-    ):  # Mamba's loss falls at once and its score does not: a bump without gain, as attention's
-        curves = made_curves(rows)
-        flat = {row.run_id for row in rows if row.spec["model"]["mixer"]["name"] == "mamba"}
-        curves |= {
-            run: [replace(point, accuracy=0.96) for point in curve]
-            for run, curve in curves.items()
-            if run in flat
-        }
-        (verdict,) = judge([BY_NAME[name]], rows, curves)
-    else:
-        verdict = verdict_of(BY_NAME[name], rows, bumpy)
-    assert verdict.verdict == "not reproduced", verdict.numbers
+    verdict = verdict_of(BY_NAME[name], made_rows(BY_NAME[name], changed(condition, score)))
+    assert verdict.outcome == "contradicted", verdict.numbers
+
+
+def test_a_fall_of_the_loss_without_a_gain_is_a_bump_of_mamba_too():
+    claim = BY_NAME["C18"]
+    rows = made_rows(claim, study_score)
+    curves = made_curves(rows)
+    flat = {row.run_id for row in rows if row.spec["model"]["mixer"]["name"] == "mamba"}
+    curves |= {
+        run: [replace(point, accuracy=0.96) for point in curve]
+        for run, curve in curves.items()
+        if run in flat
+    }
+    (verdict,) = judge([claim], rows, curves, recipe_label(rows), resamples=0)
+    assert verdict.outcome == "contradicted", verdict.numbers

@@ -1,27 +1,32 @@
-"""The study's claims C1 to C26 as code: rows in, verdicts out.
+"""The study's claims as code: rows in, verdicts out, by recipe.
 
-Each claim names its setting, its rule and its thresholds, and is decided on rows of the study's own
-scale only; what the same rule says about smaller rows is a remark. See claim.py for what a claim
-is, checks.py for how a rule can be open, and rules/ for the rules.
+Each claim names its setting, its rule and its thresholds, and is decided on rows of one recipe and
+of the study's own scale only; what the same rule says about smaller rows is a remark. See claim.py
+for what a claim is, checks.py for how a rule can be open, coverage.py for how cells become a
+verdict, and rules/ for the rules.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from recollect.analysis import Curves
 from recollect.reports.paper.claims.checks import Check as Check
 from recollect.reports.paper.claims.claim import Claim as Claim
 from recollect.reports.paper.claims.claim import Verdict as Verdict
 from recollect.reports.paper.claims.judge import judge
+from recollect.reports.paper.claims.judge import recipes_of as recipes_of
 from recollect.reports.paper.claims.rules import (
     ablation,
     copying,
+    decay,
     depth,
     dynamics,
     positions,
     search,
     solving,
+    width,
     windows,
 )
+from recollect.reports.paper.claims.wanted import HEADLINE as HEADLINE
 from recollect.rows import RunRow
 
 CLAIMS: tuple[Claim, ...] = (
@@ -35,7 +40,7 @@ CLAIMS: tuple[Claim, ...] = (
     search.stars_are_lower_bounds,
     depth.one_attention_fails,
     depth.one_attention_recalls_one,
-    solving.width_helps_recurrent,
+    width.width_helps_recurrent,
     solving.one_mamba_solves,
     solving.hyena_needs_width,
     depth.scaling_is_opposite,
@@ -51,9 +56,24 @@ CLAIMS: tuple[Claim, ...] = (
     windows.delta_net_is_robust,
     search.attention_needs_no_search,
     solving.solved_is_a_line,
+    dynamics.attention_does_not_fit,
+    solving.based_needs_two_layers,
+    width.width_helps_two_layers,
+    solving.others_solve_with_one_layer,
+    windows.larger_state_is_wider,
+    decay.decay_is_faster,
 )
 
 
-def check(rows: Iterable[RunRow], curves: Curves) -> list[Verdict]:
-    """A verdict for every claim, C1 to C26."""
-    return judge(CLAIMS, rows, curves)
+def check(
+    rows: Iterable[RunRow],
+    curves: Curves,
+    recipe: str = HEADLINE,
+    claims: Sequence[Claim] = CLAIMS,
+    kept: Mapping[str, float] | None = None,
+) -> list[Verdict]:
+    """A verdict for every claim by the rows of one recipe; `recipes_of` lists those there are.
+
+    `kept` holds what inspections say about decay (inspections.kept_per_token).
+    """
+    return judge(claims, rows, curves, recipe, kept)

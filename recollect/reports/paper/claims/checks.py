@@ -3,13 +3,18 @@
 A measure is an interval. A tuned score is known exactly once the grid was fine enough, and is a
 lower bound before; a window that reaches the end of its grid is a lower bound too; what was not
 trained may be anything. A check compares a measure with a threshold and is true, false, or open
-when the interval lies on both sides. So a single cell can settle a rule (a counterexample to
-"always", a witness of "can"), and a rule that is still open says what must be trained.
+when the interval lies on both sides. A check that is still open says what must be trained.
+
+`noise` is the standard error that seeds give a measure. Comparisons are exact unless they are made
+with `not_above` and `not_below`: these fail only where seeds cannot explain it.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+from recollect.reports.paper.claims.thresholds import NOISES
+from recollect.reports.paper.claims.wanted import Want
 
 MOST_TEXTS = 3  # of a list that are written out; the others are counted
 
@@ -22,6 +27,8 @@ class Measure:
     high: float
     text: str
     lacks: str = ""
+    wants: tuple[Want, ...] = ()
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Check:
     count: str = ""  # of the checks it is made of, how many fail or hold
     margin: float = math.inf  # how clearly it holds (positive) or fails (negative)
     parts: "tuple[Check, ...]" = ()
+    wants: tuple[Want, ...] = ()
 
     @property
     def told(self) -> str:
@@ -50,7 +58,7 @@ def at_least(measure: Measure, threshold: float) -> Check:
         return Check(True, measure.text, margin=measure.low - threshold)
     if measure.high < threshold:
         return Check(False, measure.text, margin=measure.high - threshold)
-    return Check(None, measure.text, measure.lacks)
+    return Check(None, measure.text, measure.lacks, wants=measure.wants)
 
 
 def at_most(measure: Measure, threshold: float) -> Check:
@@ -58,7 +66,17 @@ def at_most(measure: Measure, threshold: float) -> Check:
         return Check(True, measure.text, margin=threshold - measure.high)
     if measure.low > threshold:
         return Check(False, measure.text, margin=threshold - measure.low)
-    return Check(None, measure.text, measure.lacks)
+    return Check(None, measure.text, measure.lacks, wants=measure.wants)
+
+
+def not_below(measure: Measure, threshold: float) -> Check:
+    """As at_least, but what seeds can explain is no contradiction."""
+    return at_least(measure, threshold - NOISES * measure.noise)
+
+
+def not_above(measure: Measure, threshold: float) -> Check:
+    """As at_most, but what seeds can explain is no contradiction."""
+    return at_most(measure, threshold + NOISES * measure.noise)
 
 
 def below(measure: Measure, threshold: float) -> Check:
@@ -74,17 +92,14 @@ def opposite(check: Check) -> Check:
 
 def difference(more: Measure, less: Measure) -> Measure:
     """`more` - `less`."""
-    lacks = [measure.lacks for measure in (more, less)]
     return Measure(
-        more.low - less.high, more.high - less.low, f"{more.text}, {less.text}", join(lacks)
+        more.low - less.high,
+        more.high - less.low,
+        ", ".join(filter(None, [more.text, less.text])),
+        join([more.lacks, less.lacks]),
+        (*more.wants, *less.wants),
+        math.hypot(more.noise, less.noise),
     )
-
-
-def spread(measures: Sequence[Measure], text: str) -> Measure:
-    """The largest of the measures less the smallest."""
-    low = max(measure.low for measure in measures) - min(measure.high for measure in measures)
-    high = max(measure.high for measure in measures) - min(measure.low for measure in measures)
-    return Measure(max(low, 0.0), high, text, join(measure.lacks for measure in measures))
 
 
 def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
@@ -116,7 +131,10 @@ def some(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
     if clearest:
         return Check(True, text or clearest.text, "", "", clearest.margin, parts)
     if not parts or any(part.holds is None for part in parts):
-        return _open(parts, text, lacks)
+        # One is enough: the first of those that are open, as the rule orders them.
+        unsettled = _open(parts, text, lacks)
+        first = next((part.wants for part in parts if part.holds is None), ())
+        return replace(unsettled, wants=first)
     nearest = max(parts, key=_margin)
     count = f"the nearest of {len(parts)} comparisons" if len(parts) > 1 and not text else ""
     return Check(False, text or nearest.text, "", count, nearest.margin, parts)
@@ -130,6 +148,7 @@ def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
         text or join(part.text for part in parts if part.holds is not None),
         lacking,
         parts=parts,
+        wants=tuple(want for part in parts if part.holds is None for want in part.wants),
     )
 
 
@@ -138,6 +157,12 @@ def join(texts: Iterable[str], limit: int = MOST_TEXTS) -> str:
     told = list(dict.fromkeys(text for text in texts if text))
     more = f" and {len(told) - limit} more" if len(told) > limit else ""
     return "; ".join(told[:limit]) + more
+
+
+def told_all(checks: Sequence[Check]) -> str:
+    """Decades and scores have no common scale to say which is tightest: what fails, else all."""
+    failed = [check.text for check in checks if check.holds is False]
+    return join(failed or [check.text for check in checks if check.holds], limit=len(checks))
 
 
 def _margin(check: Check) -> float:

@@ -1,23 +1,25 @@
-"""A claim of the study as code: the models it is about, the rule that decides it, the figure that
+"""A claim as code: the models it is about, the rule that decides each of its cells, the figure that
 shows it and the commands that train its rows.
 """
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from recollect.reports.paper.claims import thresholds
 from recollect.reports.paper.claims.checks import Check
+from recollect.reports.paper.claims.coverage import EVERY, CellCheck, Coverage, Outcome, Tally
 from recollect.reports.paper.claims.groups import Group, Subject
 from recollect.reports.paper.claims.roles import Role
-from recollect.reports.paper.claims.thresholds import Threshold
+from recollect.reports.paper.claims.thresholds import WINDOW, Threshold
+from recollect.reports.paper.claims.wanted import Want
 from recollect.reports.paper.study import SIZES
 
-Outcome = Literal["reproduced", "not reproduced", "not enough data"]
-Rule = Callable[[Group], Check]
+Origin = Literal["study", "ours"]
+Rule = Callable[[Group], Sequence[CellCheck]]
 
 
 def at_study_size(subject: Subject) -> bool:
@@ -27,12 +29,12 @@ def at_study_size(subject: Subject) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """One statement of the study.
+    """One statement.
 
     What the rule says in words is its docstring; `setting` is what the study decides it on.
     """
 
-    name: str  # C1 ... C26
+    name: str  # C1, C2, ...
     statement: str
     setting: str
     figure: str  # `recollect figure NAME DIR` draws it
@@ -40,13 +42,22 @@ class Claim:
     thresholds: tuple[Threshold, ...]
     runs: tuple[str, ...]  # presets with what narrows them, as `recollect run paper:` wants them
     rule: Rule
+    coverage: Coverage = EVERY
+    models: tuple[Role, ...] = ()  # of a claim that names no cells: must all be among them
     task: str = "mqar"
     fits: Callable[[Subject], bool] = at_study_size
+    varies: tuple[str, ...] = ()  # settings of the recipe that the claim itself changes
+    origin: Origin = "study"  # "ours": not in the study's words
     contradiction: str = ""  # where the study contradicts itself
     caveat: str = ""  # where it is silent, and what was taken instead
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_window(self) -> bool:
+        """Whether it turns on the score from which a rate belongs to a window."""
+        return any(threshold is WINDOW for threshold in self.thresholds)
 
     @property
     def rule_text(self) -> str:
@@ -56,7 +67,7 @@ class Claim:
 
     @property
     def what_to_run(self) -> str:
-        """The commands that train what the rule needs, one a line."""
+        """The commands that train all that the rule may need, one a line."""
         return "\n".join(f"recollect run paper:{run} --out out" for run in self.runs)
 
 
@@ -67,20 +78,51 @@ def _value_text(name: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rows say about a claim."""
+    """What the rows of one recipe say about a claim."""
 
     claim: Claim
-    verdict: Outcome
+    recipe: str
+    tally: Tally
     numbers: str  # what it was decided by, with the spread over seeds
-    what_to_run: str  # empty once it is decided
     remark: str  # caveats, other readings, what holds at a reduced scale
+    cells: tuple[CellCheck, ...] = ()
+    firmness: float | None = None  # the share of resamples of the seeds with the same verdict
+    by_tau: tuple[tuple[float, Tally], ...] = ()  # of a claim about windows
+    wants: tuple[Want, ...] = ()  # what is still to be trained, where that may change the verdict
     # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's
     reduced: str = ""
-    checks: tuple[Check, ...] = ()  # the single comparisons behind it
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.tally.outcome
+
+    @property
+    def words(self) -> str:
+        return self.tally.words
 
     @property
     def figure(self) -> str:
         return self.claim.figure
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The single comparisons behind it."""
+        return tuple(leaf for cell in self.cells for leaf in cell.check.leaves)
+
+    @property
+    def run_steps(self) -> int:
+        """Of all that is still wanted."""
+        return sum(want.run_steps(self.recipe) for want in self.wants)
+
+    @property
+    def disagreement(self) -> str:
+        """Where another line for a window says something else; empty where all agree."""
+        told = {tau: found for tau, found in self.by_tau if found.outcome != "not enough data"}
+        if len({found.outcome for found in told.values()}) < 2:
+            return ""
+        return "hangs on tau: " + ", ".join(
+            f"{found.words} at {tau:g}" for tau, found in told.items()
+        )
 
 
 def claim(
@@ -91,8 +133,12 @@ def claim(
     roles: tuple[Role, ...],
     thresholds: tuple[Threshold, ...],
     runs: tuple[str, ...],
+    coverage: Coverage = EVERY,
+    models: tuple[Role, ...] = (),
     task: str = "mqar",
     fits: Callable[[Subject], bool] = at_study_size,
+    varies: tuple[str, ...] = (),
+    origin: Origin = "study",
     contradiction: str = "",
     caveat: str = "",
 ) -> Callable[[Rule], Claim]:
@@ -106,8 +152,12 @@ def claim(
         roles,
         thresholds,
         runs,
+        coverage=coverage,
+        models=models,
         task=task,
         fits=fits,
+        varies=varies,
+        origin=origin,
         contradiction=contradiction,
         caveat=caveat,
     )

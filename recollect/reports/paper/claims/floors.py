@@ -15,6 +15,11 @@ def floor(subject: Subject) -> float:
     return position_only_accuracy(MqarSpec.model_validate(subject.task))
 
 
+def floor_text(subject: Subject) -> str:
+    """Chance, and beside it what position alone gives."""
+    return f"chance {subject.cell.chance:.3f}, position alone {floor(subject):.3f}"
+
+
 def one_pair_most(subject: Subject) -> float:
     """The most that "about one pair" may be."""
     return ONE_PAIR_MOST * floor(subject)

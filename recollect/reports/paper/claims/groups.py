@@ -1,5 +1,5 @@
-"""Cells that can be compared: one recipe, one variant of each model;
-and what a rule may ask of them.
+"""Cells that can be compared: one recipe, one variant of each model; and what a rule may ask of
+them.
 
 A group is read in one of two ways. *Strictly*: only sizes and models that the study trained, only
 rates with enough seeds, and a score counts as tuned only after a search that is fine and wide
@@ -7,17 +7,27 @@ enough. Or *as it is*: whatever was trained, for the remark on what holds at a r
 """
 
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from recollect.analysis import Cell, Curves, flatten, group_cells
+from recollect.analysis import TAU, Cell, Curves, flatten, group_cells
+from recollect.analysis.seeds import resample
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
 from recollect.reports.paper.claims.checks import Measure
-from recollect.reports.paper.claims.measures import trusted, tuned, window
+from recollect.reports.paper.claims.measures import (
+    missing_rates,
+    standard_error,
+    trusted,
+    tuned,
+    window,
+    with_diverged_at_zero,
+)
 from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
+from recollect.reports.paper.claims.wanted import Want, scored_runs
 from recollect.reports.paper.study import Size, open_choices, recipe, task_table
 from recollect.rows import RunRow
 
@@ -57,6 +67,10 @@ class Subject:
     def positions(self) -> str:
         return str(self.flat.get("model.positions", "none"))
 
+    def redrawn(self, draw: random.Random) -> "Subject":
+        """The same subject with other seeds of those it has."""
+        return replace(self, cell=resample(self.cell, draw))
+
 
 @dataclass(frozen=True)
 class Group:
@@ -66,7 +80,11 @@ class Group:
     curves: Curves
     strict: bool
     recipe: Mapping[str, Any]
-    choices: tuple[str, ...]  # answers to what the study leaves open, other than the defaults
+    choices: tuple[str, ...]  # answers to what the recipe leaves open, other than the defaults
+    tau: float = TAU  # the score from which a rate belongs to a window
+    kept: Mapping[str, float] = field(default_factory=dict)  # see inspections.py; by run id
+    brief: bool = False  # numbers without texts
+    noises: dict[tuple[Role, Size], float] = field(default_factory=dict)  # those worked out so far
 
     @property
     def runs(self) -> int:
@@ -116,6 +134,14 @@ class Group:
         own = [s for s in there if all(getattr(s, key) == wanted for key, wanted in place.items())]
         return max(own, key=lambda subject: subject.cell.scored_runs, default=None)
 
+    def redrawn(self, draw: random.Random) -> "Group":
+        """The same group with other seeds of those its cells have, and no texts."""
+        drawn = {
+            role: tuple(subject.redrawn(draw) for subject in own)
+            for role, own in self.subjects.items()
+        }
+        return replace(self, subjects=drawn, brief=True, noises={})
+
     def trusted_cell(self, subject: Subject) -> Cell:
         """The subject's cell with the rates that count."""
         return trusted(subject.cell) if self.strict else subject.cell
@@ -124,31 +150,85 @@ class Group:
         """The score at the best rate."""
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
-        return (
-            tuned(subject.cell, subject_text(role, subject), self.strict)
-            if subject
-            else unknown(role, place, 1.0)
-        )
+        if subject is None:
+            return unknown(role, place, 1.0)
+        return self._tuned(role, subject, subject.cell)
+
+    def level(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
+        """The same for a comparison with chance: a diverged run counts as 0."""
+        place = (panel._asdict() if panel else {}) | place
+        subject = self.find(role, **place)
+        if subject is None:
+            return unknown(role, place, 1.0)
+        return self._tuned(role, subject, with_diverged_at_zero(subject.cell))
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
         """The window's decades."""
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
-        return (
-            window(subject.cell, subject_text(role, subject), self.strict)
-            if subject
-            else unknown(role, place, math.inf)
+        if subject is None:
+            return unknown(role, place, math.inf)
+        name = subject_text(role, subject)
+        found = window(subject.cell, name, self.strict, self.tau, self.brief)
+        return replace(found, wants=self._wants(role, subject)) if found.lacks else found
+
+    def reaches(self, role: Role, panel: Panel) -> bool | None:
+        """Whether the best score reaches tau: elsewhere a model has no window, which says nothing
+        about how wide it is. None while that is open.
+        """
+        score = self.score(role, panel)
+        return True if score.low >= self.tau else False if score.high < self.tau else None
+
+    def _tuned(self, role: Role, subject: Subject, cell: Cell) -> Measure:
+        found = tuned(cell, subject_text(role, subject), self.strict, self.brief)
+        wants = self._wants(role, subject) if found.lacks else ()
+        return replace(found, noise=self._noise(role, subject), wants=wants)
+
+    def _noise(self, role: Role, subject: Subject) -> float:
+        """The standard error of a best score, of all cells of this role and size together: three
+        seeds alone say little about their own spread.
+        """
+        key = role, subject.size
+        if key not in self.noises:
+            alike = [self.trusted_cell(s) for s in self.subjects[role] if s.size == subject.size]
+            bests = [cell.best for cell in alike]
+            self.noises[key] = standard_error(best for best in bests if best)
+        return self.noises[key]
+
+    def _wants(self, role: Role, subject: Subject) -> tuple[Want, ...]:
+        rates = missing_rates(subject.cell, self.tau)
+        want = Want(
+            role,
+            subject.size,
+            subject.width,
+            subject.depth,
+            task=str(subject.flat.get("task.name")),
+            positions=subject.positions if "model.positions" in role.any_of else "",
+            rates=rates,
+            trained=scored_runs(subject.cell, rates),
         )
+        return (want,) if rates else ()
 
 
 def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:
     """The measure of what was not trained: anything up to `most`."""
-    words = {"size": "{}", "width": "width {}", "depth": "{} layers", "positions": "positions {}"}
+    words = {"size": "{}", "width": "width {}", "depth": "depth {}", "positions": "positions {}"}
     told = ", ".join(
         words[key].format(size_text(value) if key == "size" else value)
         for key, value in place.items()
     )
-    return Measure(0.0, most, "", f"{role.name} at {told}" if told else role.name)
+    lacks = f"{role.name} at {told}" if told else role.name
+    return Measure(0.0, most, "", lacks, _wanted(role, place))
+
+
+def _wanted(role: Role, place: Mapping[str, Any]) -> tuple[Want, ...]:
+    """The cell to train, if its place is known."""
+    depth = place.get("depth", role.depth)
+    if not isinstance(depth, int) or "width" not in place:
+        return ()
+    task = "mqar" if "size" in place else "copying"
+    size, positions = place.get("size", (0, 0)), place.get("positions", "")
+    return (Want(role, size, place["width"], depth, task=task, positions=positions),)
 
 
 def size_text(size: Size) -> str:
@@ -174,7 +254,11 @@ def find_subjects(rows: Iterable[RunRow]) -> list[Subject]:
 
 
 def find_groups(
-    subjects: Sequence[Subject], roles: Sequence[Role], curves: Curves, strict: bool
+    subjects: Sequence[Subject],
+    roles: Sequence[Role],
+    curves: Curves,
+    strict: bool,
+    kept: Mapping[str, float] | None = None,
 ) -> list[Group]:
     """What can be compared, the fewest deviations first.
 
@@ -184,7 +268,11 @@ def find_groups(
     by_recipe: dict[str, list[Subject]] = {}
     for subject in subjects:
         by_recipe.setdefault(canonical(subject.recipe), []).append(subject)
-    found = [group for own in by_recipe.values() for group in _variants(own, roles, curves, strict)]
+    found = [
+        replace(group, kept=kept or {})
+        for own in by_recipe.values()
+        for group in _variants(own, roles, curves, strict)
+    ]
     return sorted(found, key=lambda group: (len(group.choices), -group.runs))
 
 
@@ -204,7 +292,7 @@ def _variants(
             for variant in by_role[role]
             if variant != plainest[role]
         ]
-    common = open_choices(subjects[0].recipe)
+    common = [] if strict else open_choices(subjects[0].recipe)
     return [
         Group(
             subjects={role: by_role[role][variant] for role, variant in choice.items()},
@@ -223,10 +311,13 @@ def _variants(
 def _by_variant(
     role: Role, subjects: Sequence[Subject], strict: bool
 ) -> dict[tuple[str, ...], tuple[Subject, ...]]:
+    """Strictly all subjects have one recipe, which says all about a model but its mixer."""
     found: dict[tuple[str, ...], list[Subject]] = {}
     for subject in subjects:
         if role.fits(subject.flat):
             variant = role.variant(subject.flat)
+            if strict:
+                variant = {key: v for key, v in variant.items() if key.startswith("model.mixer.")}
             if not strict or variant.keys() <= OPEN_OPTIONS:
                 words = sorted(setting_text(key, value) for key, value in variant.items())
                 found.setdefault(tuple(words), []).append(subject)

@@ -1,12 +1,16 @@
-"""From rows to verdicts: each claim's rule on rows of the study's own scale; where there are none,
-on what there is, as a remark.
+"""From rows to verdicts: each claim's rule on the rows of one recipe at the study's own scale;
+where there are none, on what there is, as a remark.
 """
 
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from recollect.analysis import Curves
+from recollect.analysis import TAUS, Curves
 from recollect.reports.paper.claims.checks import Check, join
 from recollect.reports.paper.claims.claim import Claim, Verdict
+from recollect.reports.paper.claims.coverage import CellCheck, Tally, tally, together
 from recollect.reports.paper.claims.groups import (
     Group,
     Subject,
@@ -14,67 +18,175 @@ from recollect.reports.paper.claims.groups import (
     find_subjects,
     size_text,
 )
-from recollect.reports.paper.study import reductions
+from recollect.reports.paper.claims.wanted import HEADLINE, Want
+from recollect.reports.paper.study import is_full_scale, reductions
 from recollect.rows import RunRow
+from recollect.spec.recipes import RECIPES, recipe_of
+from recollect.spec.recipes.recipe import mixer_names
 
-NO_ROWS = "any run at the study's scale"
+RESAMPLES = 100  # the share of equal verdicts is then known to some five hundredths
+NO_ROWS = "any run of this recipe at the study's scale"
 
 
-def judge(claims: Sequence[Claim], rows: Iterable[RunRow], curves: Curves) -> list[Verdict]:
-    """One verdict per claim, in their order."""
+def judge(
+    claims: Sequence[Claim],
+    rows: Iterable[RunRow],
+    curves: Curves,
+    recipe: str = HEADLINE,
+    kept: Mapping[str, float] | None = None,
+    resamples: int = RESAMPLES,
+) -> list[Verdict]:
+    """One verdict per claim, in their order, by the rows of one recipe.
+
+    `kept` is what inspections say about decay, by run id (see inspections.py). `resamples` are the
+    draws of seeds that say how firm a verdict is; without any, nothing is said.
+    """
     subjects = find_subjects(rows)
-    return [_judge_one(claim, subjects, curves) for claim in claims]
+    return [_judge_one(claim, subjects, curves, recipe, kept or {}, resamples) for claim in claims]
 
 
-def _judge_one(claim: Claim, subjects: Sequence[Subject], curves: Curves) -> Verdict:
+def recipes_of(rows: Iterable[RunRow]) -> list[str]:
+    """The recipes of rows at the study's scale, the headline first, then by their runs."""
+    counted = {HEADLINE: 0}
+    for subject in find_subjects(rows):
+        if is_full_scale(subject.recipe):
+            label = recipe_of(_spec(subject))
+            counted[label] = counted.get(label, 0) + subject.cell.scored_runs
+    others = [name for name, runs in counted.items() if runs and name != HEADLINE]
+    return [HEADLINE, *sorted(others, key=lambda name: (" but " in name, -counted[name]))]
+
+
+def _judge_one(
+    claim: Claim,
+    subjects: Sequence[Subject],
+    curves: Curves,
+    recipe: str,
+    kept: Mapping[str, float],
+    resamples: int,
+) -> Verdict:
     subjects = [subject for subject in subjects if subject.flat.get("task.name") == claim.task]
-    fitting = [
-        subject for subject in subjects if claim.fits(subject) and not reductions(subject.recipe)
-    ]
-    comparable = find_groups(fitting, claim.roles, curves, strict=True)
-    strict = [(group, claim.rule(group)) for group in comparable]
-    decided = [(group, check) for group, check in strict if check.holds is not None]
-    if decided:
-        group, check = decided[0]
-        others = [_otherwise(*other, check) for other in decided[1:]]
-        return Verdict(
-            claim=claim,
-            verdict="reproduced" if check.holds else "not reproduced",
-            numbers=check.told,
-            what_to_run="",
-            remark=_remark(claim, _with_choices(group), join(others)),
-            checks=check.leaves,
-        )
-    open_check = strict[0][1] if strict else Check(None, "", NO_ROWS)
-    lacks = f"missing: {open_check.lacks or NO_ROWS}"
-    reduced, reduced_checks = _reduced(claim, subjects, curves)
+    own = [s for s in subjects if claim.fits(s) and _is_of(s, recipe, claim.varies)]
+    groups = find_groups(own, claim.roles, curves, strict=True, kept=kept)
+    # Without rows the rule still says what it wants.
+    asked = groups or [Group({}, curves, True, {}, ())]
+    judged = [(group, tuple(claim.rule(group))) for group in asked]
+    found = [(group, cells, _tally(claim, cells)) for group, cells in judged]
+    decided = [entry for entry in found if entry[2].outcome != "not enough data"]
+    group, cells, counted = (decided or found)[0]
+    covered = _covers(recipe, claim.task)
+    is_open = counted.outcome in ("not enough data", "holds in part")
+    reduced = "" if decided else _reduced(claim, subjects, curves, kept)
+    others = [_otherwise(other, said, counted) for other, _, said in decided[1:]]
     return Verdict(
         claim=claim,
-        verdict="not enough data",
-        numbers=f"{open_check.told}; {lacks}" if open_check.text else lacks,
-        what_to_run=claim.what_to_run,
-        remark=_remark(claim, f"At reduced scale: {reduced}." if reduced else ""),
+        recipe=recipe,
+        tally=counted,
+        numbers=_numbers(counted, cells, bool(groups))
+        if covered
+        else "this recipe says nothing about the task",
+        remark=_remark(claim, _with_choices(group, bool(decided)), join(others), reduced),
+        cells=cells,
+        firmness=_firmness(claim, group, counted, resamples) if decided and resamples else None,
+        by_tau=_by_tau(claim, group) if claim.has_window and decided else (),
+        wants=_wants(cells) if is_open and covered else (),
         reduced=reduced,
-        checks=reduced_checks or open_check.leaves,
     )
 
 
+def _by_tau(claim: Claim, group: Group) -> tuple[tuple[float, Tally], ...]:
+    return tuple(
+        (tau, _tally(claim, claim.rule(replace(group, tau=tau, brief=True)))) for tau in TAUS
+    )
+
+
+def _tally(claim: Claim, cells: Sequence[CellCheck]) -> Tally:
+    return tally(claim.coverage, cells, claim.models)
+
+
+def _firmness(claim: Claim, group: Group, counted: Tally, resamples: int) -> float:
+    """The share of resamples in which the verdict is the same.
+
+    Each draws the seeds of every rate anew, with replacement, from a generator with a fixed seed.
+    """
+    same = 0
+    for number in range(resamples):
+        redrawn = group.redrawn(random.Random(number))
+        same += _tally(claim, claim.rule(redrawn)).outcome == counted.outcome
+    return same / resamples
+
+
+def _is_of(subject: Subject, recipe: str, varies: Sequence[str]) -> bool:
+    """Whether it was trained as the recipe says, but for what the claim itself changes."""
+    if not is_full_scale(subject.recipe):
+        return False
+    spec = _spec(subject)
+    base = RECIPES.get(recipe.split(" but ")[0])
+    choices = (
+        base.choices(str(spec["task"]["name"]), mixer_names(spec["model"].get("mixer")))
+        if base
+        else None
+    ) or {}
+    for key in varies:
+        section, name = key.split(".")
+        if key in choices:
+            spec = {**spec, section: {**spec[section], name: choices[key]}}
+    return recipe_of(spec) == recipe
+
+
+def _spec(subject: Subject) -> dict[str, Any]:
+    return subject.cell.rows[0].spec
+
+
+def _covers(recipe: str, task: str) -> bool:
+    base = RECIPES.get(recipe.split(" but ")[0])
+    return base is not None and base.part_of(task) is not None
+
+
+def _numbers(counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
+    """How many cells agree, what fails or is tightest, and what is missing."""
+    failing = [cell.check for cell in cells if cell.check.holds is False]
+    holding = sorted((cell.check for cell in cells if cell.check.holds), key=_margin)
+    shown = failing if failing and counted.outcome != "reproduced" else holding[:1]
+    if counted.outcome == "holds in part" and failing:
+        shown = [*failing[:1], *holding[:1]]
+    told = join(check.told for check in shown)
+    count = counted.counted if counted.cells > 1 else ""
+    parts = [f"{count}: {told}" if count and told else told or count]
+    if counted.outcome in ("not enough data", "holds in part"):
+        waiting = [leaf for cell in cells for leaf in cell.check.leaves if leaf.holds is None]
+        known = [leaf.text for leaf in waiting if leaf.text]
+        # What can be trained is told with its cost; here what else is missing.
+        lacks = [leaf.lacks for leaf in waiting if not leaf.wants]
+        parts += [join(known)] if known and not told else []
+        parts += [f"missing: {join(lacks) if trained else NO_ROWS}"] if lacks or not trained else []
+    return "; ".join(filter(None, parts))
+
+
+def _margin(check: Check) -> float:
+    return check.margin
+
+
+def _wants(cells: Sequence[CellCheck]) -> tuple[Want, ...]:
+    found = (want for cell in cells if cell.check.holds is None for want in cell.check.wants)
+    return tuple(dict.fromkeys(want for want in found if want.runs))
+
+
 def _reduced(
-    claim: Claim, subjects: Sequence[Subject], curves: Curves
-) -> tuple[str, tuple[Check, ...]]:
+    claim: Claim, subjects: Sequence[Subject], curves: Curves, kept: Mapping[str, float]
+) -> str:
     """The same rule on what there is: in the setting with most runs, and how the others went."""
-    comparable = find_groups(subjects, claim.roles, curves, strict=False)
-    tried = [(group, claim.rule(group)) for group in comparable]
+    comparable = find_groups(subjects, claim.roles, curves, strict=False, kept=kept)
+    tried = [(group, together(claim.coverage, claim.rule(group))) for group in comparable]
     found = sorted(
         ((g, c) for g, c in tried if c.holds is not None), key=lambda entry: -entry[0].runs
     )
     if not found:
-        return "", ()
+        return ""
     group, check = found[0]
     rest = [c.holds for _, c in found[1:]]
     others = f"; holds in {sum(map(bool, rest))} of {len(rest)} other settings" if rest else ""
     words = "holds" if check.holds else "does not hold"
-    return f"{words} ({_scale(group)}: {check.told}{others})", check.leaves
+    return f"{words} ({_scale(group)}: {check.told}{others})"
 
 
 def _scale(group: Group) -> str:
@@ -82,19 +194,21 @@ def _scale(group: Group) -> str:
     short = reductions(group.recipe)
     sizes = {size_text(s.size) for own in group.subjects.values() for s in own if any(s.size)}
     if not short:
-        return "the study's recipe, but fewer cells, seeds or rates"
+        return "the study's scale, but fewer cells, seeds or rates, or another recipe"
     return ", ".join([*(sorted(sizes) if len(sizes) == 1 else []), *short])
 
 
-def _remark(claim: Claim, *texts: str) -> str:
-    return " ".join(filter(None, [*texts, claim.contradiction, claim.caveat]))
+def _remark(claim: Claim, choices: str, others: str, reduced: str) -> str:
+    at_reduced_scale = f"At reduced scale: {reduced}." if reduced else ""
+    told = [choices, others, at_reduced_scale, claim.contradiction, claim.caveat]
+    return " ".join(filter(None, told))
 
 
-def _with_choices(group: Group) -> str:
-    return f"Decided with {join(group.choices)}." if group.choices else ""
+def _with_choices(group: Group, decided: bool) -> str:
+    return f"Decided with {join(group.choices)}." if group.choices and decided else ""
 
 
-def _otherwise(group: Group, check: Check, first: Check) -> str:
+def _otherwise(group: Group, counted: Tally, first: Tally) -> str:
     """What a second decided group says."""
-    same = "the same" if check.holds == first.holds else "holds" if check.holds else "does not hold"
+    same = "the same" if counted.outcome == first.outcome else counted.words
     return f"With {join(group.choices) or 'another data seed'}: {same}."

@@ -5,72 +5,83 @@ fine and wide enough, and a window only on a fine grid. As it is, whatever was t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from recollect.analysis import Cell, decades_text, rate_text, score_text, seed_spread
+from recollect.analysis import Cell, Rate, decades_text, rate_text, score_text
+from recollect.analysis.windows import find_window
 from recollect.reports.paper.claims.checks import Measure
 from recollect.reports.paper.claims.thresholds import (
     FINEST_STEP,
     LEAST_RATES,
     LEAST_SEEDS,
     LEAST_SPAN,
-    WINDOW,
 )
+from recollect.reports.paper.claims.wanted import BEYOND, scored_runs
+from recollect.reports.paper.study import RATES
 
 
-def tuned(cell: Cell, name: str, strict: bool) -> Measure:
-    """The score at the best rate: exact after a proper search (or as it is), else at least that."""
+def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
+    """The score at the best rate: exact after a proper search (or as it is), else at least that.
+
+    `brief`: no text but the name, where only the numbers are asked, a few hundred times.
+    """
     cell = trusted(cell) if strict else cell
     best = cell.best
     if best is None:
         return Measure(0.0, 1.0, "", f"{name}: {_wanted_seeds(strict)}")
-    scores = best.scores.values()
-    seeds = (
-        f"{score_text(min(scores))}-{score_text(max(scores))}, {len(scores)} seeds, "
-        if len(scores) > 1
-        else "1 seed, "
-    )
-    text = f"{name}: {score_text(best.mean)} ({seeds}rate {rate_text(best.lr)})"
     lacking = search_lacks(cell) if strict else ""
     return Measure(
-        best.mean, 1.0 if lacking else best.mean, text, f"{name}: {lacking}" if lacking else ""
+        best.mean,
+        1.0 if lacking else best.mean,
+        name if brief else f"{name}: {_score_told(cell, best)}",
+        f"{name}: {lacking}" if lacking else "",
+        noise=standard_error([best]),
     )
 
 
-def window(cell: Cell, name: str, strict: bool) -> Measure:
-    """W(WINDOW) in decades; at least that where the grid ends first.
+def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False) -> Measure:
+    """W(tau) in decades; at least that where the grid ends first.
 
-    A model that solves nothing has no window.
+    After a proper search, a model that never reaches tau has a window of 0.
     """
     cell = trusted(cell) if strict else cell
     rates = [rate.lr for rate in cell.scored_rates]
-    found = cell.window(WINDOW)
+    found = cell.window(tau)
+    if found is None and strict and rates and not search_lacks(cell):
+        best = cell.best
+        assert best is not None
+        text = name if brief else f"{name}: no window, {_score_told(cell, best)}"
+        return Measure(0.0, 0.0, text)
     if found is None or len(rates) < 3:
         lacks = (
             _wanted_seeds(strict)
             if not rates
             else "more rates"
             if found
-            else f"a setting in which it reaches {WINDOW:g}"
+            else f"a setting in which it reaches {tau:g}"
         )
         return Measure(0.0, math.inf, "", f"{name}: {lacks}")
-    spread = seed_spread(cell, WINDOW)
-    seeds = (
-        f"; single seeds {spread.low:.1f}-{spread.high:.1f}" if spread and spread.seeds > 1 else ""
-    )
-    text = f"{name}: {decades_text(found)[:-1]}{seeds})"
+    text = name if brief else f"{name}: {decades_text(found)[:-1]}{_seeds_told(cell, tau)})"
     if strict and _widest_step(rates) > FINEST_STEP:
         return Measure(0.0, math.inf, text, f"{name}: rates at most {FINEST_STEP:g} decades apart")
     if found.is_open:
-        sides = " and ".join(
-            side
-            for side, is_open in (("smaller", found.open_low), ("larger", found.open_high))
-            if is_open
-        )
+        sides = " and ".join(_open_sides(found.open_low, found.open_high))
         return Measure(found.decades, math.inf, text, f"{name}: {sides} rates")
     return Measure(found.decades, found.decades, text)
+
+
+def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
+    """The rates that a cell lacks: the study's, or those beyond an end at which its window is open.
+
+    None for one that was searched at all of them and has both its edges.
+    """
+    if scored_runs(cell) < len(RATES) * LEAST_SEEDS:
+        return RATES
+    found = trusted(cell).window(tau)
+    sides = _open_sides(found.open_low, found.open_high) if found else []
+    return tuple(rate for side in sides for rate in BEYOND[side])
 
 
 def trusted(cell: Cell) -> Cell:
@@ -78,6 +89,20 @@ def trusted(cell: Cell) -> Cell:
     return replace(
         cell, rates=tuple(rate for rate in cell.rates if len(rate.scores) >= LEAST_SEEDS)
     )
+
+
+def with_diverged_at_zero(cell: Cell) -> Cell:
+    """Everywhere else a diverged run counts at chance; beside chance that would look like a model
+    that recalls one pair.
+    """
+    if not any(rate.diverged for rate in cell.rates):
+        return cell
+    rates = []
+    for rate in cell.rates:
+        pairs = zip(rate.scored, rate.scores.items(), strict=True)
+        scores = {seed: 0.0 if r.status == "diverged" else score for r, (seed, score) in pairs}
+        rates.append(replace(rate, scores=scores))
+    return replace(cell, rates=tuple(rates))
 
 
 def search_lacks(cell: Cell) -> str:
@@ -88,6 +113,51 @@ def search_lacks(cell: Cell) -> str:
     if math.log10(rates[-1].lr / rates[0].lr) < LEAST_SPAN:
         return f"rates over at least {LEAST_SPAN:g} decades"
     return ""
+
+
+def standard_error(rates: Iterable[Rate]) -> float:
+    """Of a mean over seeds, from the deviations of all these rates together."""
+    several = [rate.scores.values() for rate in rates if len(rate.scores) > 1]
+    if not several:
+        return 0.0
+    variances = []
+    for scores in several:
+        mean = sum(scores) / len(scores)
+        variances.append(sum((score - mean) ** 2 for score in scores) / (len(scores) - 1))
+    return math.sqrt(sum(variances) / len(variances) / min(map(len, several)))
+
+
+def _score_told(cell: Cell, best: Rate) -> str:
+    """The score, its seeds, and how it was searched."""
+    scores, rates = best.scores.values(), cell.scored_rates
+    seeds = (
+        f"{score_text(min(scores))}-{score_text(max(scores))}, {len(scores)} seeds, "
+        if len(scores) > 1
+        else "1 seed, "
+    )
+    search = (
+        f"best of {len(rates)} rates {rate_text(rates[0].lr)} to {rate_text(rates[-1].lr)}: "
+        if len(rates) > 1
+        else "rate "
+    )
+    return f"{score_text(best.mean)} ({seeds}{search}{rate_text(best.lr)})"
+
+
+def _seeds_told(cell: Cell, tau: float) -> str:
+    """The windows of single seeds, and how they were searched."""
+    rates = cell.scored_rates
+    seeds = sorted({seed for rate in rates for seed in rate.scores})
+    alone = []
+    for seed in seeds:
+        own = [rate for rate in rates if seed in rate.scores]
+        found = find_window([rate.lr for rate in own], [rate.scores[seed] for rate in own], tau)
+        alone.append(found.decades if found else 0.0)
+    spread = f"; single seeds {min(alone):.1f}-{max(alone):.1f}" if len(seeds) > 1 else ""
+    return f"{spread}; {len(rates)} rates"
+
+
+def _open_sides(low: bool, high: bool) -> list[str]:
+    return [side for side, is_open in (("smaller", low), ("larger", high)) if is_open]
 
 
 def _wanted_seeds(strict: bool) -> str:

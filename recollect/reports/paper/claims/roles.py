@@ -142,6 +142,10 @@ MAMBA2_1, DELTA_NET_1 = (
     recurrent("mamba2", 1, "1-layer mamba2"),
     recurrent("delta_net", 1, "1-layer delta_net"),
 )
+BASED_1, BASED_2 = (
+    Role("1-layer based", "based", 1),
+    Role("2-layer based", "based_hybrid", 2),
+)
 UNCONVOLVED = {"model.mixer.kernel": 0, "model.mixer.gate": True}
 MAMBA_1_NO_CONV = Role("1-layer mamba without conv", "mamba", 1, NO_POSITIONS | UNCONVOLVED)
 MAMBA_2_NO_CONV = Role("2-layer mamba without conv", "mamba", 2, NO_POSITIONS | UNCONVOLVED)

@@ -35,18 +35,45 @@ LEAST_EVALUATIONS = Threshold(
     20, "least evaluations", "the default number; a sudden change needs points before and after it"
 )
 
+NOISES = Threshold(
+    4,
+    "standard errors",
+    "of a mean over seeds, that a contradiction must exceed where a rule allows for seed noise; "
+    "rules make two dozen comparisons at once",
+)
+LEAST_SIZES = Threshold(
+    2,
+    "least sizes",
+    "(length, pairs) that settle a claim whose panels the study does not name",
+)
+LEAST_LENGTH = Threshold(
+    256, "least length", "of one of these at least: (64,4) is easy for every model"
+)
+
 # ---- scores ----
 SOLVED = Threshold(
     study.SOLVED, "solved", "the study's own definition, in an earlier version of it (C26)"
 )
 PERFECT = Threshold(0.99, "perfect", "curves that coincide at the top; Zoology stops a run there")
+SPLIT = Threshold(0.9, "lower line", "the score from which this package calls a task solved")
 FAILS = Threshold(0.5, "fails", "half of the pairs")
 MISSED = Threshold(0.5, "missed", "a search that ends below it would be called a failure")
 GAP = Threshold(0.1, "gap", "a gap one sees in a figure")
 GAIN = Threshold(0.1, "gain", "a gain one sees in a figure")
-FLAT = Threshold(0.05, "flat", "no effect that one would tell from seed noise")
-DIP = Threshold(0.02, "dip", "seed noise between neighbouring widths")
-NO_FURTHER = Threshold(0.02, "no further gain", "seed noise near the top")
+FLAT = Threshold(0.05, "flat", "no effect that one would see in a figure")
+DIP = Threshold(
+    0.02, "dip", "beside seed noise, which is allowed for: a fall that nobody would see"
+)
+NO_FURTHER = Threshold(
+    0.02, "no further gain", "beside seed noise: a gain that nobody would see near the top"
+)
+FAR_BELOW = Threshold(0.25, "far below", "a width of a quarter of the length, for the study's >>")
+TRIVIAL = Threshold(
+    0.05, "at chance", "above what position alone gives; whatever binds nothing is alike there"
+)
+FASTER_DECAY = Threshold(
+    2.0, "faster decay", "times the share of the mass that the other model loses per token"
+)
 STAR_SLACK = Threshold(0.05, "slack below a star", "0.02 of digitising, and seed noise")
 SEED_NOISE = Threshold(
     0.05, "seed noise", "by how much a held-out seed may contradict a paired comparison"
@@ -72,7 +99,9 @@ POSITIONS_ALIKE = Threshold(0.1, "positions alike", "the study's own errors ther
 COPY_FAILS = Threshold(0.05, "copying fails", "the study prints 0 %")
 COPY_HALF = Threshold(0.5, "copying in part", "the study prints 16 %")
 BETWEEN = Threshold(
-    0.1, "in between", "share of cells whose verdict would turn if .95 were .9 or .99"
+    0.1,
+    "in between",
+    "share of cells whose verdict would turn, beyond seed noise, if .95 were .9 or .99",
 )
 LEAST_CELLS = Threshold(10, "least cells", "a share of fewer says little")
 
@@ -81,6 +110,11 @@ WINDOW = Threshold(
     TAU,
     "window",
     "the score from which a rate belongs to the window, as everywhere in this package",
+)
+NARROW = Threshold(
+    1.0,
+    "narrow",
+    "a grid with a rate per decade may miss it, and so may one of Zoology's steps at its edge",
 )
 WIDE = Threshold(
     1.5,

@@ -1,25 +1,74 @@
-"""Verdicts as a table for a terminal, as lines for a pipe, and as records for JSON."""
+"""Verdicts as tables for a terminal, as lines for a pipe, and as records for JSON.
+
+Verdicts come by recipe: the headline first, others beside it.
+"""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from recollect.analysis import count_text
-from recollect.reports.paper.claims.claim import Outcome, Verdict
+from recollect.reports.paper.claims.checks import join
+from recollect.reports.paper.claims.claim import Verdict
+from recollect.reports.paper.claims.coverage import Outcome
+from recollect.reports.paper.claims.wanted import NextCell, next_cells
 
 STYLES: dict[Outcome, str] = {
     "reproduced": "green",
-    "not reproduced": "red",
+    "holds in part": "yellow",
+    "contradicted": "red",
     "not enough data": "dim",
 }
+MOST_CELLS = 12  # to train next, in a table
+
+ByRecipe = Mapping[str, Sequence[Verdict]]
+
+
+def tables(found: ByRecipe, by_recipe: bool) -> list[Any]:
+    """What a terminal shows: recipes beside one another, or one with its numbers; then what to
+    train next for the first of them.
+    """
+    first = next(iter(found.values()))
+    cells = cells_to_train(first)
+    shown: list[Any] = []
+    if by_recipe:
+        shown += [*(Text(summary(own)) for own in found.values()), table_by_recipe(found)]
+        shown.append(Text(f"not enough data: {', '.join(undecided(found)) or 'none'}"))
+        shown.append(Text("numbers: recollect claims DIR --recipe NAME, or --json"))
+    else:
+        shown.append(table(first))
+    return [*shown, table_of_cells(cells)] if cells else shown
+
+
+def undecided(found: ByRecipe) -> list[str]:
+    """The claims that no recipe decides."""
+    beside = zip(*found.values(), strict=True)
+    return [own[0].claim.name for own in beside if all(v.outcome == "not enough data" for v in own)]
+
+
+def table_by_recipe(found: ByRecipe) -> Table:
+    """One line per claim that a recipe decides, one column per recipe, readable at 100 columns."""
+    left_out = set(undecided(found))
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    shown.add_column("", width=4)
+    shown.add_column("claim", ratio=3, overflow="fold")
+    for name in found:
+        shown.add_column(without_controls(name), ratio=2, overflow="fold")
+    for beside in zip(*found.values(), strict=True):
+        claim = beside[0].claim
+        if claim.name not in left_out:
+            ours = " (ours)" if claim.origin == "ours" else ""
+            words = [Text(_short(verdict), STYLES[verdict.outcome]) for verdict in beside]
+            shown.add_row(claim.name, without_controls(claim.statement) + ours, *words)
+    return shown
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
-    """One block per claim, readable at 100 columns; `commands` lists what to run."""
+    """One block per claim with its numbers, readable at 100 columns."""
     shown = Table(
         box=None,
         padding=(0, 2, 1, 0),
@@ -32,7 +81,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
     for verdict in verdicts:
         shown.add_row(
             Text.assemble(
-                (verdict.claim.name, "bold"), "\n", (verdict.verdict, STYLES[verdict.verdict])
+                (verdict.claim.name, "bold"), "\n", (verdict.words, STYLES[verdict.outcome])
             ),
             Text.assemble(
                 (without_controls(verdict.claim.statement), "bold"),
@@ -42,74 +91,159 @@ def table(verdicts: Sequence[Verdict]) -> Table:
     return shown
 
 
+def table_of_cells(cells: Sequence[NextCell]) -> Table:
+    """What to train next, the most claims for the fewest steps first."""
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    shown.add_column("train next", ratio=3, overflow="fold")
+    shown.add_column("run-steps", justify="right", no_wrap=True)
+    shown.add_column("for", ratio=2, overflow="fold")
+    for cell in cells[:MOST_CELLS]:
+        shown.add_row(
+            without_controls(cell.want.text), steps_text(cell.run_steps), ", ".join(cell.claims)
+        )
+    return shown
+
+
+def cells_to_train(verdicts: Sequence[Verdict]) -> list[NextCell]:
+    """The cells that the open claims of one recipe ask for, in the order to train them."""
+    if not verdicts:
+        return []
+    return next_cells({v.claim.name: v.wants for v in verdicts}, verdicts[0].recipe)
+
+
 def commands(verdicts: Sequence[Verdict]) -> list[str]:
-    """The commands that decide the open claims, one a line, each with the claims it is for."""
-    wanted: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        for command in verdict.what_to_run.splitlines():
-            wanted.setdefault(command, []).append(verdict.claim.name)
-    return [f"{command}  # {', '.join(names)}" for command, names in wanted.items()]
+    """What trains the next cells, one a line, each with its cost and its claims."""
+    return [
+        f"{cell.want.command(cell.recipe)}  # {', '.join(cell.claims)}: "
+        f"{steps_text(cell.run_steps)} run-steps"
+        for cell in cells_to_train(verdicts)
+    ]
 
 
 def to_lines(verdicts: Sequence[Verdict]) -> str:
     """One line per claim, whatever its length: a pipe wants whole lines."""
     told = []
     for verdict in verdicts:
-        runs = [f"run: {command}" for command in verdict.what_to_run.splitlines()]
-        parts = [without_controls(verdict.claim.statement), *details(verdict), *runs]
-        told.append(f"{verdict.claim.name:<4} {verdict.verdict:<16} {' | '.join(parts)}")
+        parts = [without_controls(verdict.claim.statement), *details(verdict)]
+        parts += [f"run: {without_controls(command)}" for command in what_to_run(verdict)[:1]]
+        told.append(f"{verdict.claim.name:<4} {verdict.words:<22} {' | '.join(parts)}")
     return "\n".join([summary(verdicts), *told]) + "\n"
 
 
+def what_to_run(verdict: Verdict) -> list[str]:
+    """The commands for its missing cells, the cheapest first."""
+    return [
+        f"{cell.want.command(cell.recipe)}  # {steps_text(cell.run_steps)} run-steps"
+        for cell in cells_to_train([verdict])
+    ]
+
+
 def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One object per claim, the single comparisons with it."""
+    """One object per claim, its cells and their single comparisons with it."""
     return [
         {
             "claim": verdict.claim.name,
+            "recipe": verdict.recipe,
             "statement": verdict.claim.statement,
+            "origin": verdict.claim.origin,
             "setting": verdict.claim.setting,
             "rule": verdict.claim.rule_text,
+            "coverage": verdict.claim.coverage.words,
             "thresholds": {
                 threshold.name: float(threshold) for threshold in verdict.claim.thresholds
             },
-            "verdict": verdict.verdict,
+            "verdict": verdict.outcome,
+            "words": verdict.words,
+            "cells": {
+                "named": verdict.tally.cells,
+                "hold": verdict.tally.holding,
+                "fail": verdict.tally.failing,
+            },
+            "firmness": verdict.firmness,
+            "by_tau": {f"{tau:g}": found.words for tau, found in verdict.by_tau},
             "numbers": verdict.numbers,
             "reduced": verdict.reduced,
-            "what_to_run": verdict.what_to_run.splitlines(),
+            "run_steps": verdict.run_steps,
+            "what_to_run": what_to_run(verdict),
             "figure": verdict.figure,
             "remark": verdict.remark,
             "comparisons": [
-                {"holds": part.holds, "numbers": part.text, "lacks": part.lacks}
-                for part in verdict.checks
+                {
+                    "cell": cell.cell,
+                    "holds": cell.check.holds,
+                    "numbers": cell.check.text,
+                    "lacks": cell.check.lacks,
+                }
+                for cell in verdict.cells
             ],
         }
         for verdict in verdicts
     ]
 
 
-def to_json(verdicts: Sequence[Verdict]) -> str:
-    return json.dumps(records(verdicts), indent=1) + "\n"
+def to_json(found: ByRecipe) -> str:
+    return json.dumps([entry for own in found.values() for entry in records(own)], indent=1) + "\n"
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """The number of claims, and of each verdict."""
-    found = Counter(verdict.verdict for verdict in verdicts)
-    return f"{count_text(len(verdicts), 'claim')}: " + ", ".join(
-        f"{found[outcome]} {outcome}" for outcome in STYLES
+    """The recipe, the number of claims, and of each verdict."""
+    counted = Counter(verdict.outcome for verdict in verdicts)
+    name = f"{without_controls(verdicts[0].recipe)}: " if verdicts else ""
+    return f"{name}{count_text(len(verdicts), 'claim')}: " + ", ".join(
+        f"{counted[outcome]} {outcome}" for outcome in STYLES
     )
 
 
 def details(verdict: Verdict) -> list[str]:
-    """Numbers first, then what limits them, then where it can be seen."""
+    """Numbers first, then how firm they are, then what limits them and where it can be seen."""
     told = [
         verdict.numbers,
+        firm_text(verdict),
+        f"to train: {missing_text(verdict)}" if verdict.wants else "",
         f"at reduced scale: {verdict.reduced}" if verdict.reduced else "",
+        "not in the study's words: ours" if verdict.claim.origin == "ours" else "",
         verdict.claim.contradiction,
         f"figure: {verdict.figure}",
     ]
     return [without_controls(line) for line in told if line]
 
 
+def firm_text(verdict: Verdict) -> str:
+    """The share of resampled seeds with the same verdict, and whether it hangs on tau."""
+    share = (
+        f"the same verdict in {_percent(verdict.firmness)} of resampled seeds"
+        if verdict.firmness is not None
+        else ""
+    )
+    agree = "the same at every tau" if verdict.by_tau and not verdict.disagreement else ""
+    return "; ".join(filter(None, [share, verdict.disagreement or agree]))
+
+
+def missing_text(verdict: Verdict) -> str:
+    """What is still to be trained, and how much that is."""
+    cells = count_text(len(verdict.wants), "cell")
+    named = join(cell.want.text for cell in cells_to_train([verdict]))
+    return f"{named} ({cells}, {steps_text(verdict.run_steps)} run-steps)"
+
+
+def steps_text(steps: int) -> str:
+    """380,250 as 380 k, 1,140,750 as 1.14 M."""
+    if steps >= 1_000_000:
+        return f"{steps / 1e6:.3g} M"
+    return f"{steps / 1e3:.3g} k" if steps >= 1000 else str(steps)
+
+
 def without_controls(text: str) -> str:
     """Without anything that could move a cursor: settings may come from a plugin."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _short(verdict: Verdict) -> str:
+    firm = "" if verdict.firmness is None else f" ({_percent(verdict.firmness)})"
+    tau = ", hangs on tau" if verdict.disagreement else ""
+    return f"{verdict.words}{firm}{tau}"
+
+
+def _percent(share: float) -> str:
+    """A sample shows no certainty."""
+    return ">99 %" if share > 0.99 else f"{100 * share:.0f} %"

@@ -1,1 +1,1 @@
-"""The rules of the claims, by subject; each is a function of a group and returns a check."""
+"""The rules of the claims, by subject: functions of a group that return checks of its cells."""

@@ -1,12 +1,24 @@
 """How wide the range of learning rates is: attention's against that of the recurrent models (C2,
-C3, C15, C17, C22, C24).
+C3, C15, C22, C24, C31).
 """
 
-from recollect.reports.paper.claims.checks import Check, at_least, at_most, difference, every, join
+from collections.abc import Iterable
+
+from recollect.analysis import count_text
+from recollect.reports.paper.claims.checks import (
+    Check,
+    at_least,
+    at_most,
+    difference,
+    every,
+    not_above,
+    told_all,
+)
 from recollect.reports.paper.claims.claim import claim
-from recollect.reports.paper.claims.floors import floor
-from recollect.reports.paper.claims.groups import Group, Panel, Subject, subject_text
-from recollect.reports.paper.claims.measures import search_lacks
+from recollect.reports.paper.claims.coverage import UNNAMED, CellCheck, at_panel
+from recollect.reports.paper.claims.floors import floor, floor_text
+from recollect.reports.paper.claims.groups import Group, Panel, subject_text
+from recollect.reports.paper.claims.measures import with_diverged_at_zero
 from recollect.reports.paper.claims.roles import (
     ATTENTION_2,
     DEEP_ATTENTION,
@@ -21,9 +33,11 @@ from recollect.reports.paper.claims.roles import (
 )
 from recollect.reports.paper.claims.rules.ablation import MAMBA_WITHOUT_CONV
 from recollect.reports.paper.claims.thresholds import (
+    NARROW,
     NARROWER,
     NEAR_FLOOR,
     NO_FURTHER,
+    NOISES,
     ORDER_SLACK,
     SAME_WINDOW,
     WIDE,
@@ -34,10 +48,13 @@ from recollect.reports.paper.study import SIZES
 STUDY_DEPTH = 12
 DELTA_NET_MOST = 256  # "the maximum size supported by the DeltaNet implementation"
 ATTENTION_AND_MAMBA = """'sweep.model.mixer=["attention","mamba"]'"""
-UNSTATED = (
-    "The study does not say which length, pairs and width its figure shows; every one of A.2 that "
-    "was searched must agree."
-)
+# Where to look when the study does not say where: the smallest size, that of Fig. 6, and for Hyena,
+# which solves little at small widths, a width above both lengths.
+SMALL, MIDDLE = Panel((64, 4), 64), Panel((256, 16), 128)
+WIDER = (Panel((64, 4), 512), Panel((256, 16), 512))
+TO_TRY = {MAMBA_2: (SMALL, MIDDLE), HYENA_2: WIDER}
+HYENA_SOLVES = """fig2 --set 'sweep.model.mixer=["attention","hyena"]' --set model.width=512"""
+UNSTATED = "The study does not say which length, pairs and width its figure shows."
 
 
 @claim(
@@ -47,16 +64,17 @@ UNSTATED = (
     figure="fig1",
     roles=(ATTENTION_2,),
     thresholds=(WINDOW, WIDE),
-    runs=("fig1",),
+    runs=("fig1 --set model.mixer=attention",),
+    coverage=UNNAMED,
+    models=(ATTENTION_2,),
     caveat=UNSTATED,
 )
-def attention_is_wide(group: Group) -> Check:
-    """Wherever it was searched, attention's window has at least WIDE decades."""
-    panels = group.panels([ATTENTION_2])
-    return every(
-        (at_least(group.window(ATTENTION_2, panel), WIDE) for panel in panels),
-        lacks="2-layer attention",
-    )
+def attention_is_wide(group: Group) -> list[CellCheck]:
+    """In each cell that was searched, attention's window has at least WIDE decades."""
+    return [
+        at_panel(panel, at_least(group.window(ATTENTION_2, panel), WIDE), ATTENTION_2)
+        for panel in _panels(group, [ATTENTION_2], (SMALL, MIDDLE))
+    ]
 
 
 @claim(
@@ -65,21 +83,35 @@ def attention_is_wide(group: Group) -> Check:
     setting="any (length, pairs) and width of A.2 that the model solves, 2 layers",
     figure="fig1",
     roles=(ATTENTION_2, MAMBA_2, HYENA_2),
-    thresholds=(WINDOW, NARROWER, NEAR_FLOOR),
-    runs=("fig1",),
+    thresholds=(WINDOW, NARROW, NARROWER, NEAR_FLOOR),
+    runs=(
+        "fig1",
+        f"{HYENA_SOLVES} --set task.length=64 --set task.pairs=4",
+        f"{HYENA_SOLVES} --set task.length=256 --set task.pairs=16",
+    ),
+    coverage=UNNAMED,
+    models=(MAMBA_2, HYENA_2),
     caveat=UNSTATED,
 )
-def recurrent_is_narrow(group: Group) -> Check:
-    """Both models: wherever the model solves the task, its window is narrower than attention's by
-    NARROWER or more (decades), and at most rates outside of it the score is within NEAR_FLOOR of
-    what position alone gives.
+def recurrent_is_narrow(group: Group) -> list[CellCheck]:
+    """In each cell that the model solves, its window has at most NARROW decades and is narrower
+    than attention's by NARROWER or more, and at most rates outside of it the score is within
+    NEAR_FLOOR of what position alone gives; a diverged run counts as 0.
     """
-    checks = [
-        part(group, role)
-        for role in group.roles((MAMBA_2, HYENA_2))
-        for part in (_narrower, _low_outside)
-    ]
-    return every(checks, text=_told(checks), lacks="2-layer mamba and hyena")
+    cells = []
+    for role in group.roles((MAMBA_2, HYENA_2)):
+        for panel in _panels(group, [role], TO_TRY[role]):
+            if group.reaches(role, panel) is False:
+                continue
+            own = group.window(role, panel)
+            apart = difference(group.window(ATTENTION_2, panel), own)
+            checks = [
+                at_most(own, NARROW),
+                at_least(apart, NARROWER),
+                _low_outside(group, role, panel),
+            ]
+            cells.append(at_panel(panel, every(checks, text=told_all(checks)), role))
+    return cells
 
 
 @claim(
@@ -89,22 +121,22 @@ def recurrent_is_narrow(group: Group) -> Check:
     setting="any (length, pairs) and width of A.2, 12 against 2 layers",
     figure="fig13",
     roles=(DEEP_ATTENTION, DEEP_MAMBA, ATTENTION_2, MAMBA_2),
-    thresholds=(WINDOW, NARROWER, SAME_WINDOW, NO_FURTHER),
+    thresholds=(WINDOW, NARROWER, SAME_WINDOW, NO_FURTHER, NOISES),
     runs=("fig13", f"fig1 --set {ATTENTION_AND_MAMBA}"),
+    coverage=UNNAMED,
     fits=lambda subject: subject.size in SIZES and subject.depth in (2, STUDY_DEPTH),
-    caveat="The study does not say which length, pairs and width its figure shows.",
+    caveat=UNSTATED,
 )
-def depth_changes_nothing(group: Group) -> Check:
-    """At each size and width that they solve: Mamba's window with 12 layers is narrower than
-    attention's by NARROWER or more (decades) and within SAME_WINDOW of its own with 2; neither
-    model's best score is more than NO_FURTHER above that with 2 layers.
+def depth_changes_nothing(group: Group) -> list[CellCheck]:
+    """In each cell that Mamba solves: its window with 12 layers is narrower than attention's by
+    NARROWER or more (decades) and within SAME_WINDOW of its own with 2; neither model's best score
+    is more than NO_FURTHER above that with 2 layers, NOISES standard errors allowed for.
     """
-    roles = (DEEP_ATTENTION, DEEP_MAMBA, MAMBA_2)
-    panels = _with_windows(group, group.panels(roles[:2]), roles)
-    return every(
-        (_same_as_shallow(group, panel) for panel in panels),
-        lacks="attention and mamba with 12 layers that solve it",
-    )
+    return [
+        at_panel(panel, _same_as_shallow(group, panel))
+        for panel in _panels(group, [DEEP_ATTENTION, DEEP_MAMBA], (SMALL, MIDDLE))
+        if _solved_by(group, panel, (DEEP_MAMBA, MAMBA_2))
+    ]
 
 
 @claim(
@@ -115,17 +147,22 @@ def depth_changes_nothing(group: Group) -> Check:
     roles=(ATTENTION_2, MAMBA_2_NO_CONV),
     thresholds=(WINDOW, NARROWER),
     runs=(
-        f"table2 --set {MAMBA_WITHOUT_CONV} --set model.depth=2",
-        "fig2 --set model.mixer=attention --set model.width=256 --set task.length=512 --set "
-        "task.pairs=64",
+        f"fig1 --set {MAMBA_WITHOUT_CONV}",
+        "fig1 --set model.mixer=attention",
     ),
+    coverage=UNNAMED,
+    models=(MAMBA_2_NO_CONV,),
     caveat="The study says so in a sentence, without a figure.",
 )
-def narrow_without_convolution(group: Group) -> Check:
-    """Wherever both solve the task, the window of 2-layer Mamba without convolution is narrower
-    than attention's by NARROWER or more (decades).
+def narrow_without_convolution(group: Group) -> list[CellCheck]:
+    """In each cell that it solves, the window of 2-layer Mamba without convolution is narrower than
+    attention's by NARROWER or more (decades).
     """
-    return _narrower(group, MAMBA_2_NO_CONV)
+    return [
+        at_panel(panel, _narrower(group, MAMBA_2_NO_CONV, panel), MAMBA_2_NO_CONV)
+        for panel in _panels(group, [MAMBA_2_NO_CONV], (SMALL, MIDDLE))
+        if _solved_by(group, panel, (MAMBA_2_NO_CONV,))
+    ]
 
 
 @claim(
@@ -136,19 +173,61 @@ def narrow_without_convolution(group: Group) -> Check:
     roles=(DELTA_NET_1, MAMBA2_1, MAMBA_1, ATTENTION_2),
     thresholds=(WINDOW, SAME_WINDOW, ORDER_SLACK),
     runs=("fig7", "fig1 --set model.mixer=attention --set 'sweep.model.width=[64,128,256]'"),
+    coverage=UNNAMED,
     fits=lambda subject: subject.size in SIZES and subject.width <= DELTA_NET_MOST,
     caveat="The study does not say which length and pairs its figure shows.",
 )
-def delta_net_is_robust(group: Group) -> Check:
-    """At each size and width that all solve: DeltaNet's window is more than SAME_WINDOW wider than
+def delta_net_is_robust(group: Group) -> list[CellCheck]:
+    """In each cell that all three solve: DeltaNet's window is more than SAME_WINDOW wider than
     Mamba2's and not more than SAME_WINDOW narrower than 2-layer attention's; Mamba2's is not
-    narrower than Mamba's (by ORDER_SLACK).
+    narrower than Mamba's (by ORDER_SLACK) and at most SAME_WINDOW wider.
     """
-    panels = _with_windows(group, group.panels([DELTA_NET_1]), (DELTA_NET_1, MAMBA2_1, MAMBA_1))
-    return every(
-        (_in_order(group, panel) for panel in panels),
-        lacks="1-layer delta_net, mamba2 and mamba that solve it",
-    )
+    roles = (DELTA_NET_1, MAMBA2_1, MAMBA_1)
+    return [
+        at_panel(panel, _in_order(group, panel))
+        for panel in _panels(group, [DELTA_NET_1], (SMALL, MIDDLE))
+        if _solved_by(group, panel, roles)
+    ]
+
+
+@claim(
+    "C31",
+    "A larger state makes the window wider: 1-layer Mamba2 and DeltaNet against Mamba",
+    setting="any (length, pairs) of A.2, widths up to 256, 1 layer",
+    figure="fig7",
+    roles=(DELTA_NET_1, MAMBA2_1, MAMBA_1),
+    thresholds=(WINDOW, ORDER_SLACK),
+    runs=("fig7",),
+    coverage=UNNAMED,
+    models=(MAMBA2_1, DELTA_NET_1),
+    fits=lambda subject: subject.size in SIZES and subject.width <= DELTA_NET_MOST,
+    caveat='The caption of Fig. 7: "having a larger hidden state marginally helps stability, as in '
+    'Mamba2 and especially in DeltaNet". Compared are the floats a decoder keeps per layer.',
+)
+def larger_state_is_wider(group: Group) -> list[CellCheck]:
+    """In each cell that both models solve, Mamba2 and DeltaNet have a larger state than Mamba and a
+    window that is wider by at least ORDER_SLACK (decades).
+    """
+    return [
+        at_panel(panel, _more_state(group, role, panel), role)
+        for role in group.roles((MAMBA2_1, DELTA_NET_1))
+        for panel in _panels(group, [role], (SMALL, MIDDLE))
+        if _solved_by(group, panel, (role, MAMBA_1))
+    ]
+
+
+def _panels(group: Group, roles: Iterable[Role], to_try: tuple[Panel, ...]) -> list[Panel]:
+    """Where a role was trained; strictly also where to look first, which stays open until then."""
+    trained = group.panels(roles)
+    return sorted({*trained, *to_try}) if group.strict else trained
+
+
+def _solved_by(group: Group, panel: Panel, roles: tuple[Role, ...]) -> bool:
+    """Without the cells where one of the roles was searched and solves nothing: a window that is
+    not there says nothing.
+    """
+    wanted = [role for role in roles if group.strict or role in group.subjects]
+    return not any(group.reaches(role, panel) is False for role in wanted)
 
 
 def _same_as_shallow(group: Group, panel: Panel) -> Check:
@@ -162,10 +241,10 @@ def _same_as_shallow(group: Group, panel: Panel) -> Check:
     ]
     checks = [
         at_least(difference(attention, deep), NARROWER),
-        every([at_most(change, SAME_WINDOW), at_least(change, -SAME_WINDOW)]),
-        *(at_most(gain, NO_FURTHER) for gain in gains),
+        every([at_most(change, SAME_WINDOW), at_least(change, -SAME_WINDOW)], text=change.text),
+        *(not_above(gain, NO_FURTHER) for gain in gains),
     ]
-    return every(checks, text=_told(checks))
+    return every(checks, text=told_all(checks))
 
 
 def _in_order(group: Group, panel: Panel) -> Check:
@@ -177,62 +256,44 @@ def _in_order(group: Group, panel: Panel) -> Check:
     if MAMBA2_1 in wanted:
         checks.append(at_least(difference(delta, two), SAME_WINDOW))
     if MAMBA2_1 in wanted and MAMBA_1 in wanted:
-        checks.append(at_least(difference(two, one), -ORDER_SLACK))
+        more = difference(two, one)
+        checks += [at_least(more, -ORDER_SLACK), at_most(more, SAME_WINDOW)]
     if ATTENTION_2 in wanted:
         checks.append(at_least(difference(delta, attention), -SAME_WINDOW))
     return every(checks, lacks="1-layer mamba2, mamba, and 2-layer attention")
 
 
-def _told(checks: list[Check]) -> str:
-    """Decades and scores have no common scale to say which is tightest: what fails, else all."""
-    failed = [check.text for check in checks if check.holds is False]
-    return join(failed or [check.text for check in checks if check.holds], limit=len(checks))
+def _more_state(group: Group, role: Role, panel: Panel) -> Check:
+    sizes = []
+    for model in (role, MAMBA_1):
+        subject = group.find(model, **panel._asdict())
+        sizes.append(subject.cell.state_size if subject else None)
+    larger, smaller = sizes
+    wider = at_least(
+        difference(group.window(role, panel), group.window(MAMBA_1, panel)), ORDER_SLACK
+    )
+    if larger is None or smaller is None:
+        return every([wider, Check(None, "", f"{role.name} and 1-layer mamba with their states")])
+    text = f"state {count_text(larger, 'float')} against {smaller:,}"
+    return every([Check(larger > smaller, text), wider], text=f"{text}: {wider.text}")
 
 
-def _narrower(group: Group, role: Role) -> Check:
-    """Than 2-layer attention, wherever the role solves the task:
-    elsewhere it has no window, which says nothing.
-    """
-    panels = [Panel(subject.size, subject.width) for subject in _solving(group, role)]
-    checks = [
-        at_least(difference(group.window(ATTENTION_2, panel), group.window(role, panel)), NARROWER)
-        for panel in panels
-    ]
-    return every(checks, lacks=f"{role.name} in a setting where it reaches {WINDOW:g}")
+def _narrower(group: Group, role: Role, panel: Panel) -> Check:
+    apart = difference(group.window(ATTENTION_2, panel), group.window(role, panel))
+    return at_least(apart, NARROWER)
 
 
-def _with_windows(group: Group, panels: list[Panel], roles: tuple[Role, ...]) -> list[Panel]:
-    """Without those where one of the roles was searched and solves nothing:
-    a window that is not there says nothing.
-    """
-
-    def hopeless(role: Role, panel: Panel) -> bool:
-        subject = group.find(role, **panel._asdict())
-        best = group.trusted_cell(subject).best if subject else None
-        if subject is None or best is None or best.mean >= WINDOW:
-            return False
-        return not (group.strict and search_lacks(group.trusted_cell(subject)))
-
-    return [panel for panel in panels if not any(hopeless(role, panel) for role in roles)]
-
-
-def _low_outside(group: Group, role: Role) -> Check:
-    checks = []
-    for subject in _solving(group, role):
-        cell, limit = group.trusted_cell(subject), floor(subject) + NEAR_FLOOR
-        name = subject_text(role, subject)
-        outside = [rate.mean for rate in cell.scored_rates if rate.mean < WINDOW]
-        low = sum(score <= limit for score in outside)
-        text = f"{name} below {limit:.2f} at {low} of {len(outside)} rates outside its window"
-        if outside:
-            checks.append(Check(low * 2 > len(outside), text, margin=low / len(outside) - 0.5))
-        else:
-            checks.append(Check(None, text, f"{name}: rates outside its window"))
-    return every(checks, lacks=f"{role.name} in a setting where it reaches {WINDOW:g}")
-
-
-def _solving(group: Group, role: Role) -> list[Subject]:
-    found = [
-        (subject, group.trusted_cell(subject).best) for subject in group.subjects.get(role, ())
-    ]
-    return [subject for subject, best in found if best is not None and best.mean >= WINDOW]
+def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
+    subject = group.find(role, **panel._asdict())
+    if subject is None:
+        return Check(None, "", f"{role.name}: rates outside its window")
+    cell, limit = with_diverged_at_zero(group.trusted_cell(subject)), floor(subject) + NEAR_FLOOR
+    outside = [rate.mean for rate in cell.scored_rates if rate.mean < group.tau]
+    low = sum(score <= limit for score in outside)
+    name = subject_text(role, subject)
+    text = (
+        f"{name} below {limit:.2f} ({floor_text(subject)}) at {low} of {len(outside)} other rates"
+    )
+    if not outside:
+        return Check(None, "", f"{name}: rates outside its window")
+    return Check(low * 2 > len(outside), text, margin=low / len(outside) - 0.5)

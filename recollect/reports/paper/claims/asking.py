@@ -1,0 +1,47 @@
+"""What a reader asks for: claims by name, recipes by name, rows of folders."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recollect.errors import SpecError
+from recollect.reports.paper.claims import CLAIMS, check, recipes_of
+from recollect.reports.paper.claims.claim import Claim, Verdict
+from recollect.reports.paper.claims.inspections import kept_per_token
+from recollect.running.results import Results
+from recollect.spec.base import shorten, suggest
+from recollect.spec.recipes import RECIPES
+
+
+def judge_folders(
+    folders: Sequence[Path], recipe: str | None = None, only: str | None = None
+) -> dict[str, list[Verdict]]:
+    """Verdicts by recipe: of the one that is named, else of the headline and of every other whose
+    rows are there. Rows that differ from a recipe in something are judged when they are named, as
+    in "study but dropout=0".
+    """
+    claims = choose_claims(only)
+    results = Results.load_all(folders)
+    there = recipes_of(results.rows)
+    if recipe is not None and recipe not in (*RECIPES, *there):
+        known = sorted({*RECIPES, *there})
+        raise SpecError(f"--recipe {shorten(recipe)}: {suggest(recipe, known)}")
+    kept = kept_per_token(folders)
+    return {
+        name: check(results.rows, results.curves, name, claims, kept)
+        for name in ([recipe] if recipe is not None else [n for n in there if n in RECIPES])
+    }
+
+
+def choose_claims(only: str | None) -> Sequence[Claim]:
+    """ "C3,C15" as claims, in their usual order; all of them without a choice."""
+    if only is None:
+        return CLAIMS
+    names = {claim.name for claim in CLAIMS}
+    wanted = [name.strip().upper() for name in only.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in names]
+    if unknown or not wanted:
+        raise SpecError(
+            f"--only {shorten(only)}: {unknown[0] if unknown else 'nothing'} is no claim; they are "
+            f"{CLAIMS[0]} to {CLAIMS[-1]}, as in --only C3,C15"
+        )
+    return [claim for claim in CLAIMS if claim.name in wanted]

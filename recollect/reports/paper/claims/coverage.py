@@ -1,0 +1,139 @@
+"""From single cells to a verdict: which cells a claim is about, and how many of them must agree.
+
+The study names the cells of some figures (all widths, all sizes) and of others it does not: then
+every cell that was searched counts, a claim is settled by several sizes that agree, and one easy
+cell settles nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recollect.reports.paper.claims.checks import Check, every, some
+from recollect.reports.paper.claims.groups import Panel, size_text
+from recollect.reports.paper.claims.roles import Role
+from recollect.reports.paper.claims.thresholds import LEAST_LENGTH, LEAST_SIZES
+from recollect.reports.paper.study import Size
+
+Outcome = Literal["reproduced", "holds in part", "contradicted", "not enough data"]
+
+
+@dataclass(frozen=True)
+class CellCheck:
+    """What a rule says about one cell, or about one line of cells."""
+
+    cell: str
+    check: Check
+    size: Size = (0, 0)
+    role: Role | None = None
+
+
+def at_panel(panel: Panel, check: Check, role: Role | None = None) -> CellCheck:
+    """A cell by its size and width, and by its model if others stand beside it."""
+    name = f"{role.name} " if role else ""
+    return CellCheck(f"{name}{size_text(panel.size)} width {panel.width}", check, panel.size, role)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which cells decide: `named` if the study names them, `one` if one of them is enough."""
+
+    named: bool
+    one: bool
+    words: str
+
+
+EVERY = Coverage(True, False, "every cell named must hold, and one that fails contradicts it")
+SOME = Coverage(True, True, "one cell that holds is enough; all that are named must fail")
+UNNAMED = Coverage(
+    False,
+    False,
+    f"the study does not name its cells: it takes {LEAST_SIZES:g} sizes, one of at least "
+    f"{LEAST_LENGTH:g} tokens, that all hold, or in which one of the models always fails",
+)
+SOME_UNNAMED = Coverage(
+    False,
+    True,
+    f"one cell that holds is enough; to contradict it, all of {LEAST_SIZES:g} sizes or more, one "
+    f"of at least {LEAST_LENGTH:g} tokens",
+)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A verdict and what it counts."""
+
+    outcome: Outcome
+    holding: int
+    failing: int
+    cells: int  # those named; of a claim that names none, those decided
+
+    @property
+    def words(self) -> str:
+        """As a table prints it: "holds in 2 of 4 cells"."""
+        if self.outcome == "holds in part":
+            return f"holds in {self.holding} of {count_cells(self.cells)}"
+        return self.outcome
+
+    @property
+    def counted(self) -> str:
+        """How many cells stand behind it."""
+        if not self.holding + self.failing:
+            return ""
+        parts = [
+            f"{self.holding} hold" if self.holding != 1 else "1 holds",
+            f"{self.failing} fail" if self.failing != 1 else "1 fails",
+        ]
+        return f"of {count_cells(self.cells)} {' and '.join(parts)}"
+
+
+def count_cells(count: int) -> str:
+    return f"{count} cell" if count == 1 else f"{count} cells"
+
+
+def tally(coverage: Coverage, cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> Tally:
+    """`roles` are the models that a claim without named cells is about: it is reproduced where all
+    of them agree with it, and contradicted by one of them.
+    """
+    holding = [cell for cell in cells if cell.check.holds]
+    failing = [cell for cell in cells if cell.check.holds is False]
+    decided = [*holding, *failing]
+    complete = len(decided) == len(cells) if coverage.named else _spans(decided, roles)
+    outcome: Outcome = "not enough data"
+    if coverage.one:
+        if holding:
+            outcome = "reproduced"
+        elif failing and complete:
+            outcome = "contradicted"
+    elif failing and (coverage.named or _contradicts(decided, roles)):
+        outcome = "contradicted"
+    elif holding:
+        outcome = "reproduced" if complete and not failing else "holds in part"
+    named = len(cells) if coverage.named else len(decided)
+    return Tally(outcome, len(holding), len(failing), named)
+
+
+def together(coverage: Coverage, cells: Sequence[CellCheck]) -> Check:
+    """All cells as one check, for rows of a smaller scale."""
+    checks = [cell.check for cell in cells]
+    if coverage.named:
+        return some(checks) if coverage.one else every(checks)
+    decided = [check for check in checks if check.holds is not None]
+    return (some if coverage.one else every)(decided or checks)
+
+
+def _spans(cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> bool:
+    """Whether these are sizes enough, and all models."""
+    sizes = {cell.size for cell in cells}
+    models = {cell.role for cell in cells}
+    return (
+        len(sizes) >= LEAST_SIZES
+        and max(length for length, _ in sizes) >= LEAST_LENGTH
+        and all(role in models for role in roles)
+    )
+
+
+def _contradicts(decided: Sequence[CellCheck], roles: Sequence[Role]) -> bool:
+    """Whether some model fails wherever it was searched, at sizes enough."""
+    by_model = [[c for c in decided if c.role is role] for role in roles] or [list(decided)]
+    return any(_spans(own) and not any(cell.check.holds for cell in own) for own in by_model if own)

@@ -1,0 +1,176 @@
+"""What is still to be trained for a claim: cells, the command that trains each, and what it costs.
+
+The cost is counted in run-steps: optimiser steps of single runs. A search is the study's rates with
+the fewest seeds that decide a claim, less the runs that are there already.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from recollect.analysis import Cell, rate_text
+from recollect.reports.paper.claims.roles import Role, usual_options
+from recollect.reports.paper.claims.thresholds import LEAST_SEEDS
+from recollect.reports.paper.presets import preset_text
+from recollect.reports.paper.study import EPOCHS, RATES, SEEDS, TRAIN_ROWS, VOCABULARY, Size
+from recollect.spec.recipes import RECIPES
+from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
+
+HEADLINE = "study"  # the recipe that presets have when none is named
+BEYOND = {"smaller": (RATES[0] / 10, RATES[0] / 3), "larger": (1.0, 3.0)}
+# By task: the preset that a single cell is cut out of.
+CELL_PRESETS = {"mqar": "fig2", "copying": "table1"}
+COPY_LENGTH = 620  # tokens of a row of the copying preset
+_SAME = 0.01  # rates within one per cent are one
+
+
+@dataclass(frozen=True)
+class Want:
+    """A cell that a rule asks for."""
+
+    role: Role
+    size: Size
+    width: int
+    depth: int
+    task: str = "mqar"
+    positions: str = ""  # where they are not the role's own
+    preset: str = ""  # where a single cell is not cut out of the usual one
+    rates: tuple[float, ...] = RATES
+    trained: int = 0  # runs of this search that have a result
+
+    @property
+    def runs(self) -> int:
+        return max(0, len(self.rates) * int(LEAST_SEEDS) - self.trained)
+
+    @property
+    def text(self) -> str:
+        place = f" ({self.size[0]},{self.size[1]})" if any(self.size) else ""
+        deep = f", {self.depth} layers" if callable(self.role.depth) or not self.role.depth else ""
+        positions = f", positions {self.positions}" if self.positions else ""
+        return f"{self.role.name}{place} width {self.width}{deep}{positions}"
+
+    def run_steps(self, recipe: str = HEADLINE) -> int:
+        """Optimiser steps of all its missing runs together."""
+        return self.runs * (_mqar_steps(self, recipe) if self.task == "mqar" else _copy_steps())
+
+    def work(self, recipe: str = HEADLINE) -> float:
+        """A rough measure of time, for an order alone: steps times tokens times weights."""
+        length = self.size[0] or COPY_LENGTH
+        tokens = usual_batch(length, TRAIN_ROWS) * length
+        weights = self.width * (VOCABULARY + 12 * self.depth * self.width)
+        return float(self.run_steps(recipe)) * tokens * weights
+
+    def command(self, recipe: str = HEADLINE) -> str:
+        """What trains it."""
+        settings: dict[str, object] = {"model.mixer": _mixer_toml(self.role)}
+        if self.task == "mqar":
+            settings |= {"task.length": self.size[0], "task.pairs": self.size[1]}
+        else:
+            settings |= _copied(self.role)
+        settings |= {"model.depth": self.depth, "model.width": self.width}
+        if self.positions:
+            settings["model.positions"] = self.positions
+        seeds = ",".join(map(str, SEEDS[: int(LEAST_SEEDS)]))
+        words = [f"--set {_quoted(f'{key}={value}')}" for key, value in settings.items()]
+        words.append(f"--set 'sweep.seed=[{seeds}]'")
+        if self.rates != RATES:
+            rates = ",".join(rate_text(rate) for rate in self.rates)
+            words.append(f"--set 'sweep.train.lr=[{rates}]'")
+        named = [] if recipe == HEADLINE else [f"--recipe {recipe}"]
+        preset = self.preset or CELL_PRESETS[self.task]
+        return " ".join([f"recollect run paper:{preset}", *named, *words, "--out out"])
+
+
+@dataclass(frozen=True)
+class NextCell:
+    """A cell to train, and the claims that ask for it."""
+
+    want: Want
+    claims: tuple[str, ...]
+    recipe: str
+
+    @property
+    def run_steps(self) -> int:
+        return self.want.run_steps(self.recipe)
+
+
+def scored_runs(cell: Cell, rates: Sequence[float] = RATES) -> int:
+    """How much of a search a cell has: runs with a result at its rates, LEAST_SEEDS at most."""
+    found = 0
+    for wanted in rates:
+        near = [rate for rate in cell.scored_rates if abs(rate.lr / wanted - 1) < _SAME]
+        found += min(int(LEAST_SEEDS), max((len(rate.scores) for rate in near), default=0))
+    return found
+
+
+def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> list[NextCell]:
+    """By claim what it wants, as cells to train in an order that decides most claims soonest.
+
+    A cell is worth, for every claim that asks for it, its share of that claim's missing work; the
+    cells with the most worth for their work come first.
+    """
+    asked: dict[Want, list[str]] = {}
+    worth: dict[Want, float] = {}
+    curves = {
+        replace(want, preset=""): want for own in wants.values() for want in own if want.preset
+    }
+    for claim, own in wants.items():
+        # Where curves are wanted of a cell, the runs with curves serve everybody.
+        distinct = [want for want in dict.fromkeys(curves.get(w, w) for w in own) if want.runs]
+        total = sum(want.work(recipe) for want in distinct)
+        for want in distinct:
+            asked.setdefault(want, []).append(claim)
+            worth[want] = worth.get(want, 0.0) + want.work(recipe) / total
+    found = [NextCell(want, tuple(claims), recipe) for want, claims in asked.items()]
+    return sorted(
+        found,
+        key=lambda cell: (
+            -worth[cell.want] / cell.want.work(recipe),
+            cell.want.work(recipe),
+            cell.want.text,
+        ),
+    )
+
+
+def _mqar_steps(want: Want, recipe: str) -> int:
+    known = RECIPES[recipe] if recipe in RECIPES else RECIPES[HEADLINE]
+    choices = known.choices(want.task, (want.role.mixer,)) or {}
+    batch = usual_batch(want.size[0], TRAIN_ROWS)
+    return round(choices.get("train.epochs", EPOCHS) * steps_per_epoch(TRAIN_ROWS, batch))
+
+
+@cache
+def _copy_steps() -> int:
+    return int(tomllib.loads(preset_text(CELL_PRESETS["copying"]))["train"]["steps"])
+
+
+def _copied(role: Role) -> dict[str, object]:
+    """What the copying preset gives this mixer beside its size."""
+    axes = tomllib.loads(preset_text(CELL_PRESETS["copying"]))["sweep"]["zip"][0]["model"]
+    place = next(i for i, mixer in enumerate(axes["mixer"]) if mixer["name"] == role.mixer)
+    own = {f"model.{key}": values[place] for key, values in axes.items()}
+    return own | {"model.mixer": _toml(own["model.mixer"])}
+
+
+def _mixer_toml(role: Role) -> str:
+    """The mixer as `--set model.mixer=...` wants it: a bare name unless it has options."""
+    usual = usual_options(role.mixer)
+    options = {
+        key.removeprefix("model.mixer."): value
+        for key, value in role.options.items()
+        if key.startswith("model.mixer.") and not callable(value) and value != usual.get(key)
+    }
+    return _toml({"name": role.mixer, **options}) if options else role.mixer
+
+
+def _toml(table: Mapping[str, object]) -> str:
+    words = [
+        f'{key}="{value}"' if isinstance(value, str) else f"{key}={str(value).lower()}"
+        for key, value in table.items()
+    ]
+    return "{" + ",".join(words) + "}"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if any(letter in text for letter in "{[\"' ") else text
