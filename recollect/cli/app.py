@@ -66,9 +66,7 @@ def _exit_code() -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader has gone; say no more at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # the reader has all it wanted
     except MemoryError:
         complain("out of memory; close other programs or use a smaller batch, width or length")
         return ResourceError.exit_code

@@ -1,15 +1,24 @@
 """How the command line says things: plain lines, complaints on standard error, tables."""
 
+import contextlib
+import io
+import os
 import sys
-from typing import Any
+from typing import Any, TextIO
+
+from recollect.errors import ResourceError
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    write(f"{text}\n")
 
 
 def complain(text: str) -> None:
-    print(f"recollect: {text}", file=sys.stderr, flush=True)
+    """Where nobody can read it there is nothing else to do."""
+    try:
+        print(f"recollect: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _silence(sys.stderr)
 
 
 def show_step(text: str, is_last: bool = True) -> None:
@@ -22,10 +31,32 @@ def render(renderable: Any) -> None:
     """A table, or something else that rich draws."""
     from rich.console import Console
 
-    # A pipe wants whole lines.
-    Console(width=None if sys.stdout.isatty() else 200).print(renderable)
+    # A pipe wants whole lines. Written here: rich ends the process where a pipe is closed.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    with console.capture() as drawn:
+        console.print(renderable)
+    write(drawn.get())
 
 
 def write(text: str) -> None:
-    """Text that ends its own lines."""
-    sys.stdout.write(text)
+    """Text that ends its own lines. What cannot be written is an error: BrokenPipeError if the
+    reader has gone, else a refusal.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        raise
+    except OSError as error:
+        _silence(sys.stdout)
+        raise ResourceError(
+            f"standard output cannot be written ({error.strerror}); what was finished is safe\n"
+            "make room, or send it elsewhere"
+        ) from None
+
+
+def _silence(stream: TextIO) -> None:
+    """What is left in its buffer must not be an error of the interpreter's end."""
+    with contextlib.suppress(io.UnsupportedOperation, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

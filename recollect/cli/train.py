@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,12 +21,12 @@ from recollect.cli.options import (
     Workers,
     load_plugins,
 )
-from recollect.cli.printing import complain, render, say
+from recollect.cli.printing import render, say
 from recollect.cli.show import write_report
+from recollect.cli.training import train_and_tell
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
-    from recollect.running.engine import Outcome
     from recollect.spec.sweep import Sweep
 
 
@@ -36,7 +36,9 @@ def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
     """
     from recollect.spec.sweep import read_sweep
 
-    _train(out, [read_sweep(Path(__file__).with_name("demo.toml"))], device=device, workers=0)
+    train_and_tell(
+        out, [read_sweep(Path(__file__).with_name("demo.toml"))], device=device, workers=0
+    )
     page = write_report([out], None)
     if sys.stdout.isatty() and (
         sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -80,7 +82,7 @@ def run(
     if dry_run:
         _show_forecast(sweeps, out, device)
         return
-    _train(
+    train_and_tell(
         out,
         sweeps,
         device=device,
@@ -107,7 +109,7 @@ def resume(
     """Continue a sweep after anything."""
     limit = Budget.start(budget, workers)
     load_plugins(plugin)
-    _train(
+    train_and_tell(
         folder,
         device=device,
         budget=limit,
@@ -167,65 +169,15 @@ def score(
     asked = ScoreRequest.read(card, mixer, sets, against)
     try:
         if mixer:
-            _train(out, [asked.sweep], device=device, budget=limit, workers=workers, plugins=plugin)
+            train_and_tell(
+                out, [asked.sweep], device=device, budget=limit, workers=workers, plugins=plugin
+            )
     finally:  # what failed or was stopped has a card too
         results = Results.load(out) if mixer and (out / FILE).exists() else Results([], {})
         render(asked.tables(results.rows, results.curves))
     if save:
         asked.save(save, results.rows, results.curves)
         say(f"baselines: {save}")
-
-
-def _train(
-    folder: Path, sweeps: "Sequence[Sweep]" = (), budget: Budget | None = None, **arguments: Any
-) -> None:
-    """Call the engine with a view of what it does, stoppable by signals; say how it ended."""
-    from recollect.running.signals import Interrupts
-
-    interrupts = Interrupts()  # before torch, which takes its time to load
-    from recollect.cli.view import TrainingView
-    from recollect.running import engine
-
-    with TrainingView(folder) as view:
-        outcome = engine.train(
-            folder, sweeps, budget=budget, stop=interrupts.exit_code, listen=view.hear, **arguments
-        )
-    _say_results(folder, budget, outcome)
-    if outcome.counts["running"]:
-        say(f"{outcome.counts['running']} runs are being trained by another process")
-    if outcome.failures:
-        complain(
-            f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}\n"
-            f"`recollect failures {folder}` shows where"
-        )
-        no_memory = all(failure.startswith("oom") for failure in outcome.failures)
-        raise typer.Exit(4 if no_memory else 1)
-
-
-def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> None:
-    from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
-    from recollect.api import Results
-    from recollect.running.planning.priority import budget_text
-
-    results = Results.load(folder)
-    say(counts_text(count_statuses(results.rows)))
-    for summary in summarise(group_cells(results.rows), results.curves):
-        say(f"  {sentence(summary)}")
-    for text in outcome.search:
-        say(text)
-    if budget:
-        say(budget_text(results.rows, outcome.next_stage, budget.minutes, _resume(folder)))
-    elif outcome.search and outcome.counts["todo"]:
-        say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
-
-
-def _resume(folder: Path) -> str:
-    """What goes on with a folder."""
-    from recollect.mixers.plugins.remembered import resume_command
-    from recollect.store import Store
-
-    with Store.open(folder, read_only=True) as store:
-        return resume_command(store)
 
 
 def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:

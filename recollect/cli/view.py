@@ -8,7 +8,13 @@ from rich.live import Live
 
 from recollect.cli.printing import say
 from recollect.cli.progress import Progress
-from recollect.running.events import Event, FailedReopened, SweepPlanned, TrainingStarted
+from recollect.running.events import (
+    Event,
+    FailedReopened,
+    Remark,
+    SweepPlanned,
+    TrainingStarted,
+)
 
 
 class TrainingView:
@@ -35,11 +41,15 @@ class TrainingView:
                 say(f"{event.runs} failed runs will be tried again")
             case TrainingStarted():
                 self._start(event)
+            case Remark() if self._progress is None:
+                say(event.text)
             case _ if self._progress:
                 self._progress.feed(event)
                 line = self._progress.line(event)
                 if line and not self._live:
                     say(line)
+                elif line and self._live and isinstance(event, Remark):
+                    self._live.console.print(line, markup=False, highlight=False)
 
     def _start(self, event: TrainingStarted) -> None:
         from recollect.running.planning.cost import operations

@@ -16,10 +16,12 @@ from recollect.running.budget import Budget
 from recollect.running.events import (
     Event,
     FailedReopened,
+    Remark,
     SweepPlanned,
     TrainingStarted,
     ignore,
 )
+from recollect.running.listening import GuardedListener
 from recollect.running.planning import order
 from recollect.running.planning.priority import Stage
 from recollect.running.signals import never
@@ -66,12 +68,14 @@ def train(
     trained, or without any those of the folder (see planning/order.py); None: sweeps that are given
     in full, others as they were asked for. `workers`: processes that train; 0: as many as suit the
     cores and the memory. `plugins`: files that the processes load as this one did. `stop` is asked
-    between steps: an exit code saves and raises Stopped. What is wrong with any of them is refused
-    before something is written.
+    between steps: an exit code saves and raises Stopped. What `listen` raises ends training in the
+    same way, and is then raised. What is wrong with any of them is refused before something is
+    written.
     """
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
-    from recollect.running.processes import WorkerProcesses, count_processes, require_processes
+    from recollect.running.processes.count import count_processes, require_processes
+    from recollect.running.processes.parent import WorkerProcesses
     from recollect.running.spending import spend, train_stages
     from recollect.running.worker import Worker
 
@@ -83,7 +87,11 @@ def train(
     require_mixers(runs, target)
     if policy is not None and sweeps:
         policy.require(runs)
-    with Store.create(folder) if sweeps else Store.open(folder) as store:
+    with (
+        Store.create(folder) if sweeps else Store.open(folder) as store,
+        GuardedListener(listen, stop) as guarded,
+    ):
+        listen, stop = guarded.hear, guarded.stop
         for sweep in sweeps:
             added = plan(store, sweep)
             known = sum(added.known.values())
@@ -97,7 +105,12 @@ def train(
         _require_code(store, bool(sweeps), target)
         workers, plugins = share_code(store, workers, plugins)
         searched = order.searched_sweeps(store)
-        processes = 1 if budget or searched else count_processes(workers, store, target)
+        processes = 1
+        if not (budget or searched):
+            count = count_processes(workers, store, target)
+            processes = count.processes
+            if count.reason:
+                listen(Remark(count.reason))
         listen(TrainingStarted(tuple(store.rows()), processes))
         is_spent = False
         if processes > 1:
@@ -113,6 +126,7 @@ def train(
                     is_spent = not spend(worker, budget, choose)
                 else:
                     train_stages(worker, choose)
+        store.reclaim()  # what somebody held who died meanwhile is not being trained
         rows = store.rows()
         outcome = Outcome(
             store.counts(),

@@ -11,6 +11,7 @@ stepped in turn, each on its own stream. A pack that has become small then share
 them, and together they do as much as one large pack would (docs/decisions/packs-side-by-side.md).
 """
 
+import contextlib
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -94,9 +95,10 @@ class Worker:
         self.queue.read_again()
         try:
             self._train(selection)
-        except RecollectError:
+        except BaseException:  # an interrupt too: this process may live on, in a notebook
             for pack in self._packs:
-                self.store.release(pack.claims)
+                with contextlib.suppress(RecollectError):  # the first error is the one to tell
+                    self.store.release(pack.claims)
             raise
         finally:
             for pack in self._packs:
@@ -174,9 +176,9 @@ class Worker:
         try:
             if pack.advance(self._training()):
                 return
-        except RecollectError:
+        except (RecollectError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # of a plug-in, which may raise what it likes
             code = self.stop()
             # A signal reaches compilers and other children too; what they then say is no result.
             if code:
@@ -221,7 +223,7 @@ class Worker:
         self.store.note("memory", f"{left} runs did not fit into memory together{beside}; {then}")
         self.listen(Remark(f"out of memory with {left} runs together{beside}: {then}"))
 
-    def _fail(self, pack: Pack, error: Exception) -> None:
+    def _fail(self, pack: Pack, error: BaseException) -> None:
         told = "".join(traceback.format_exception(error))
         self.store.note("error", f"{RUNS_HEADER}{' '.join(pack.claims)}\n{told}")
         self._finish_failed(pack, describe(error))

@@ -142,14 +142,14 @@ def columns(wanted: dict[str, int], version: int, table: str = "") -> str:
     )
 
 
-def rows_query(version: int) -> str:
+def rows_query(version: int, which: str = "") -> str:
     """One statement, hence one snapshot: every run, each with the last point of its curve or
-    NULLs.
+    NULLs. `which` is a WHERE clause.
     """
     return (
         f"SELECT {columns(RUN_COLUMNS, version, 'r')}, {columns(POINT_COLUMNS, version, 'e')} "
         "FROM runs AS r LEFT JOIN evaluations AS e ON e.run_id = r.run_id AND e.step = (SELECT "
-        "max(step) FROM evaluations WHERE run_id = r.run_id) ORDER BY r.rowid"
+        f"max(step) FROM evaluations WHERE run_id = r.run_id) {which} ORDER BY r.rowid"
     )
 
 

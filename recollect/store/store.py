@@ -236,9 +236,22 @@ class Store(Database):
             self._read("SELECT status, count(*) FROM runs GROUP BY status")
         )
 
-    def rows(self) -> list[RunRow]:
-        """Every run in the order of planning, with the last point of its curve."""
-        return [run_row(*split_row(found)) for found in self._read(rows_query(self.version))]
+    def rows(self, numbers: Iterable[int] | None = None) -> list[RunRow]:
+        """Every run, or those of these numbers, in the order of planning, with the last point of
+        its curve.
+        """
+        which, values = "", []
+        if numbers is not None:
+            which = "WHERE r.rowid IN (SELECT value FROM json_each(?))"
+            values = [json.dumps(list(numbers))]
+        query = rows_query(self.version, which)
+        return [run_row(*split_row(found)) for found in self._read(query, *values)]
+
+    def unfinished(self) -> dict[int, Status]:
+        """The numbers of the runs that have not ended: they count in the order of planning."""
+        return dict(
+            self._read("SELECT rowid, status FROM runs WHERE status IN ('todo', 'running')")
+        )
 
     def curve(self, run_id: str) -> list[Evaluation]:
         names = columns(POINT_COLUMNS, self.version)

@@ -19,7 +19,7 @@ from recollect.running.events import (
     RunEnded,
     RunsEvaluated,
 )
-from recollect.running.watching import RowWatcher
+from recollect.running.processes.watching import RowWatcher
 from recollect.spec.run import RunSpec
 
 

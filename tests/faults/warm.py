@@ -14,16 +14,19 @@ from recollect.ops import dispatch as kernels
 from recollect.reports import page as report
 from recollect.reports.page import gather as evidence
 from recollect.reports.paper import claims, figures
-from recollect.running import processes, spending
+from recollect.running import spending
 from recollect.running.planning.cost import cost
+from recollect.running.processes import child, count, parent
 
 __all__ = [
+    "child",
     "claims",
+    "count",
     "evidence",
     "export",
     "figures",
     "offline",
-    "processes",
+    "parent",
     "report",
     "spending",
     "view",

@@ -9,7 +9,7 @@ import torch
 
 import recollect
 from recollect.errors import SpecError, Stopped
-from recollect.running import engine, processes
+from recollect.running import engine
 from recollect.running.budget import Budget
 from recollect.running.events import (
     Event,
@@ -20,6 +20,7 @@ from recollect.running.events import (
     SweepPlanned,
     TrainingStarted,
 )
+from recollect.running.processes import parent as processes
 from recollect.running.signals import Interrupts
 from recollect.spec.sweep import build_sweep
 from recollect.store import Store

@@ -2,17 +2,30 @@
 The processes themselves are fault tests.
 """
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from recollect.errors import ResourceError, SpecError
-from recollect.running import processes
+from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.running import engine
+from recollect.running.events import RunEnded
 from recollect.running.planning import memory
 from recollect.running.planning.threads import choose_threads
-from recollect.running.processes import WorkerProcesses, count_processes, suitable_processes
-from recollect.store import MAX_LOST
+from recollect.running.processes import count, parent
+from recollect.running.processes.child import Said
+from recollect.running.processes.count import (
+    ProcessCount,
+    count_processes,
+    suitable_processes,
+    usable_cores,
+)
+from recollect.running.processes.parent import WorkerProcesses
+from recollect.running.processes.watching import StoreWatcher
+from recollect.spec.sweep import Sweep
+from recollect.store import MAX_LOST, Result, Store
 
 CPU = torch.device("cpu")
 
@@ -24,7 +37,7 @@ def runs(make_run):
 
 @pytest.fixture(autouse=True)
 def _worth_it(monkeypatch):
-    monkeypatch.setattr(processes, "WORTHWHILE_S", 0)
+    monkeypatch.setattr(count, "WORTHWHILE_S", 0)
 
 
 def test_small_steps_have_a_process_for_each_core(runs):
@@ -42,14 +55,14 @@ def test_where_a_run_uses_several_threads_there_are_fewer_processes(runs, make_r
 
 def test_memory_bounds_the_processes(monkeypatch, runs):
     monkeypatch.setattr(
-        memory, "free_memory", lambda device: 3 * processes.PROCESS_BYTES / memory.MEMORY_SHARE
+        memory, "free_memory", lambda device: 3 * count.PROCESS_BYTES / memory.MEMORY_SHARE
     )
     assert suitable_processes(runs, CPU, 8) == 2
 
 
 def test_a_short_sweep_and_a_gpu_have_one(monkeypatch, runs):
     assert suitable_processes(runs, torch.device("cuda"), 8) == 1
-    monkeypatch.setattr(processes, "WORTHWHILE_S", 5e7)
+    monkeypatch.setattr(count, "WORTHWHILE_S", 5e7)
     assert suitable_processes(runs, CPU, 8) == 1
     assert suitable_processes([], CPU, 8) == 1
 
@@ -59,13 +72,51 @@ def test_several_processes_on_a_gpu_are_refused():
         SpecError, match="--workers 3: one process fills a GPU; leave it out, or say --device cpu"
     ):
         count_processes(3, None, torch.device("cuda"))
-    assert count_processes(3, None, CPU) == 3
 
 
-class KilledProcess:
-    """A process that was killed as soon as it started."""
+def test_a_number_asked_for_is_granted_within_cores_and_memory(monkeypatch, runs):
+    class Planned:
+        def todo(self):
+            return [SimpleNamespace(spec=run.canonical_json()) for run in runs]
 
-    exitcode = -9
+    monkeypatch.setattr(count, "usable_cores", lambda: 4)
+    monkeypatch.setattr(
+        memory, "free_memory", lambda device: 64 * count.PROCESS_BYTES / memory.MEMORY_SHARE
+    )
+    assert count_processes(1, Planned(), CPU) == ProcessCount(1)
+    assert count_processes(4, Planned(), CPU) == ProcessCount(4)
+    found = count_processes(500, Planned(), CPU)
+    assert found.processes == 4
+    assert re.fullmatch(
+        r"--workers 500: this machine carries 4 \(4 cores, memory for \d+\); going on with 4",
+        found.reason,
+    )
+    monkeypatch.setattr(
+        memory, "free_memory", lambda device: 3.5 * count.PROCESS_BYTES / memory.MEMORY_SHARE
+    )
+    assert count_processes(4, Planned(), CPU).processes == 3
+    monkeypatch.setattr(count, "usable_cores", lambda: 1)
+    assert count_processes(2, Planned(), CPU) == ProcessCount(2)
+    assert usable_cores() >= 1
+
+
+def test_a_sweep_of_many_shapes_is_not_counted_shape_by_shape(monkeypatch, make_run):
+    counted = []
+    monkeypatch.setattr(
+        count, "cost", lambda run: counted.append(run) or SimpleNamespace(memory_bytes=1)
+    )
+    widths = range(8, 8 * 41, 8)
+    many = [make_run({"model.width": width, "train.steps": 10_000}) for width in widths]
+    assert suitable_processes(many, CPU, 2) == 2
+    assert len(counted) == count.COUNTED_SHAPES
+    assert max(run.model.width for run in many) in {run.model.width for run in counted}
+
+
+class EndedProcess:
+    """A process that has ended by the time its parent looks."""
+
+    def __init__(self, exitcode: int):
+        self.exitcode = exitcode
 
     def is_alive(self):
         return False
@@ -76,17 +127,27 @@ class KilledProcess:
     terminate = join
 
 
-class SilentPipe:
+class FullPipe:
+    """What a process said before it ended."""
+
+    def __init__(self, *words):
+        self.words = list(words)
+
     def poll(self):
-        return False
+        return True
+
+    def recv(self):
+        if not self.words:
+            raise EOFError
+        return self.words.pop(0)
 
 
 class UntouchedStore:
-    def counts(self):
-        return {"todo": 3}
-
-    def rows(self):
+    def rows(self, numbers=None):
         return []
+
+    def unfinished(self):
+        return {1: "todo", 2: "todo", 3: "todo"}
 
     def meta(self, key):
         return None
@@ -94,36 +155,89 @@ class UntouchedStore:
     path = Path("out/recollect.db")
 
 
-def test_processes_that_are_killed_at_once_are_not_replaced_for_ever(monkeypatch, tmp_path):
-    parent = WorkerProcesses(tmp_path, CPU, 2, (), lambda: 0)
-    started = []
+@pytest.fixture
+def work(monkeypatch, tmp_path):
+    """Processes that all end like this one; how many were started."""
+    monkeypatch.setattr(parent, "WATCH_EVERY_S", 0.001)
+    started: list[int] = []
 
-    def start():
-        started.append(1)
-        parent._errors[KilledProcess()] = SilentPipe()
+    def run(exitcode: int, *words) -> list[int]:
+        processes = WorkerProcesses(tmp_path, CPU, 2, (), lambda: 0)
 
-    monkeypatch.setattr(parent, "_start", start)
-    monkeypatch.setattr(processes, "WATCH_EVERY_S", 0.001)
+        def start():
+            started.append(1)
+            processes._receivers[EndedProcess(exitcode)] = FullPipe(*words)
+
+        monkeypatch.setattr(processes, "_start", start)
+        processes.work(UntouchedStore())
+        return started
+
+    run.started = started
+    return run
+
+
+def test_processes_that_say_they_are_done_are_done(work):
+    assert len(work(0, Said.STARTED, Said.ENDED)) == 2
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "words", "how"),
+    [
+        (-9, (), "by SIGKILL"),
+        (-15, (Said.STARTED,), "by SIGTERM"),
+        (0, (Said.STARTED, Said.STOPPED), "with exit code 0"),  # somebody terminated it
+        (7, (Said.STARTED,), "with exit code 7"),
+        (-99, (Said.STARTED,), "by signal 99"),
+    ],
+)
+def test_processes_that_die_are_replaced_but_not_for_ever(work, exitcode, words, how):
     with pytest.raises(
-        ResourceError, match=f"{MAX_LOST} processes in a row were killed before any run ended"
+        ResourceError,
+        match=f"{MAX_LOST} processes in a row were killed before any run ended, the last one {how}",
     ):
-        parent.work(UntouchedStore())
-    assert len(started) == 2 + MAX_LOST
+        work(exitcode, *words)
+    assert len(work.started) == 2 + MAX_LOST
 
 
-def test_an_error_of_a_process_is_raised_by_the_parent(monkeypatch, tmp_path):
-    parent = WorkerProcesses(tmp_path, CPU, 1, (), lambda: 0)
+@pytest.mark.parametrize("exitcode", [0, 1])
+def test_a_process_that_ends_before_it_trains_is_an_error_at_once(work, exitcode):
+    with pytest.raises(
+        RecollectError,
+        match=f"a worker process ended before it trained anything, with exit code {exitcode}",
+    ) as caught:
+        work(exitcode)
+    assert caught.value.exit_code != 0
+    assert len(work.started) == 2
 
-    class PipeWithError:
-        def poll(self):
-            return True
 
-        def recv(self):
-            return ResourceError("the disk is full")
-
-    monkeypatch.setattr(
-        parent, "_start", lambda: parent._errors.update({KilledProcess(): PipeWithError()})
-    )
-    monkeypatch.setattr(processes, "WATCH_EVERY_S", 0.001)
+def test_an_error_of_a_process_is_raised_by_the_parent(work):
     with pytest.raises(ResourceError, match="the disk is full"):
-        parent.work(UntouchedStore())
+        work(0, Said.STARTED, ResourceError("the disk is full"))
+
+
+# ---- what the parent reads ----
+
+
+def test_the_parent_reads_only_what_moves(tmp_path, runs, monkeypatch):
+    read = []
+    rows = Store.rows
+    monkeypatch.setattr(
+        Store, "rows", lambda self, numbers=None: read.append(found := rows(self, numbers)) or found
+    )
+    with Store.create(tmp_path / "out") as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        watcher = StoreWatcher(store)
+        assert [len(found) for found in read] == [20]
+        ids = [run.run_id for run in runs]
+        claims = store.claim(ids[:4], "me", 60)
+        ended = [Result(run_id, claims[run_id], "done", 10, 1.0) for run_id in ids[:3]]
+        store.finish(ended)
+        told = watcher.changes()
+        assert {event.run.run_id for event in told if isinstance(event, RunEnded)} == set(ids[:3])
+        assert watcher.changes() == []
+        store.finish([Result(ids[3], claims[ids[3]], "failed", 0, 0.0, failure="oom: large")])
+        assert [event.status for event in watcher.changes() if isinstance(event, RunEnded)] == [
+            "failed"
+        ]
+        assert watcher.ended == 4
+    assert [len(found) for found in read] == [20, 4, 1, 1]

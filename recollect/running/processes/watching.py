@@ -5,10 +5,30 @@ from collections.abc import Iterable, Sequence
 from recollect.rows import Evaluation, RunRow
 from recollect.running.events import RunEnded, RunProgress
 from recollect.spec.run import RunSpec
+from recollect.store import Store
+
+
+class StoreWatcher:
+    """Reads of a store what moves, whatever its size: the runs that train, and those that have
+    ended since the last time.
+    """
+
+    def __init__(self, store: Store):
+        self._store, self._rows = store, RowWatcher(store.rows())
+        self._unfinished = store.unfinished()
+        self.ended = 0  # since the beginning
+
+    def changes(self) -> list[RunProgress | RunEnded]:
+        unfinished = self._store.unfinished()
+        ended = self._unfinished.keys() - unfinished.keys()
+        training = [number for number, status in unfinished.items() if status == "running"]
+        self._unfinished = unfinished
+        self.ended += len(ended)
+        return self._rows.changes(self._store.rows([*ended, *training]))
 
 
 class RowWatcher:
-    """Compares the rows of a store with those of the last time."""
+    """Compares the rows that it is given with those of the last time."""
 
     def __init__(self, rows: Iterable[RunRow]):
         self._runs = {row.run_id: RunSpec.parse(row.spec) for row in rows if not row.is_finished}

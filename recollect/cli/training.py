@@ -1,0 +1,88 @@
+"""Training as the verbs ask for it: the engine with a view of what it does, then how it ended, in
+words and as an exit code.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from recollect.cli.printing import complain, say
+from recollect.errors import Stopped
+from recollect.running.budget import Budget
+
+if TYPE_CHECKING:
+    from recollect.running.engine import Outcome
+    from recollect.spec.sweep import Sweep
+
+OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as the shell says it of others
+
+
+def train_and_tell(
+    folder: Path, sweeps: "Sequence[Sweep]" = (), budget: Budget | None = None, **arguments: Any
+) -> None:
+    """Call the engine with a view of what it does, stoppable by signals; say how it ended."""
+    from recollect.running.signals import Interrupts
+
+    interrupts = Interrupts()  # before torch, which takes its time to load
+    from recollect.cli.view import TrainingView
+    from recollect.running import engine
+
+    try:
+        with TrainingView(folder) as view:
+            outcome = engine.train(
+                folder,
+                sweeps,
+                budget=budget,
+                stop=interrupts.exit_code,
+                listen=view.hear,
+                **arguments,
+            )
+    except BrokenPipeError:
+        raise Stopped(
+            f"stopped, since nobody reads its output any more; go on with `{_resume(folder)}`",
+            OUTPUT_CLOSED,
+        ) from None
+    _say_results(folder, budget, outcome)
+    if outcome.counts["running"]:
+        say(f"{outcome.counts['running']} runs are being trained by another process")
+    if outcome.counts["todo"] and not (budget or outcome.search):
+        complain(
+            f"{outcome.counts['todo']} runs were given back by another process; go on with "
+            f"`{_resume(folder)}`"
+        )
+        raise typer.Exit(1)
+    if outcome.failures:
+        complain(
+            f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}\n"
+            f"`recollect failures {folder}` shows where"
+        )
+        no_memory = all(failure.startswith("oom") for failure in outcome.failures)
+        raise typer.Exit(4 if no_memory else 1)
+
+
+def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> None:
+    from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
+    from recollect.api import Results
+    from recollect.running.planning.priority import budget_text
+
+    results = Results.load(folder)
+    say(counts_text(count_statuses(results.rows)))
+    for summary in summarise(group_cells(results.rows), results.curves):
+        say(f"  {sentence(summary)}")
+    for text in outcome.search:
+        say(text)
+    if budget:
+        say(budget_text(results.rows, outcome.next_stage, budget.minutes, _resume(folder)))
+    elif outcome.search and outcome.counts["todo"]:
+        say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
+
+
+def _resume(folder: Path) -> str:
+    """What goes on with a folder."""
+    from recollect.mixers.plugins.remembered import resume_command
+    from recollect.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        return resume_command(store)
