@@ -134,6 +134,9 @@ def _spans(cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> bool:
 
 
 def _contradicts(decided: Sequence[CellCheck], roles: Sequence[Role]) -> bool:
-    """Whether some model fails wherever it was searched, at sizes enough."""
-    by_model = [[c for c in decided if c.role is role] for role in roles] or [list(decided)]
-    return any(_spans(own) and not any(cell.check.holds for cell in own) for own in by_model if own)
+    """Whether all models, or one of them, fail wherever they were searched, at sizes enough."""
+    by_model = [[cell for cell in decided if cell.role is role] for role in roles]
+    return any(
+        _spans(own, needed) and not any(cell.check.holds for cell in own)
+        for own, needed in ((list(decided), roles), *((own, ()) for own in by_model if own))
+    )

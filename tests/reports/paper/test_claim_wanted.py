@@ -1,0 +1,140 @@
+"""What is still to be trained: commands that train it, and what they cost."""
+
+import shlex
+from itertools import pairwise
+
+import pytest
+from claims_made import BY_NAME, NAMES, made_rows, recipe_label, study_score, verdict_of
+
+from recollect.analysis import group_cells
+from recollect.reports.paper.claims import CLAIMS, HEADLINE, check
+from recollect.reports.paper.claims.roles import ATTENTION_2, HYENA_2, MAMBA_2
+from recollect.reports.paper.claims.verdicts import cells_to_train
+from recollect.reports.paper.claims.wanted import Want, next_cells
+from recollect.reports.paper.presets import read_preset
+from recollect.reports.paper.study import RATES, SEEDS
+from recollect.rows import RunRow
+from recollect.spec.run import RunSpec
+
+
+def runs_of(command: str) -> tuple[RunSpec, ...]:
+    recollect, run, preset, *options = shlex.split(command)
+    assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
+    sets = [value for key, value in pairwise(options) if key == "--set"]
+    return read_preset(preset.removeprefix("paper:"), overrides=sets).runs
+
+
+def distinct_wants() -> list[Want]:
+    """One of each model, depth, preset and task that a claim may ask for."""
+    found: dict[tuple[object, ...], Want] = {}
+    for verdict in check([], {}, "plain", CLAIMS):
+        for want in verdict.wants:
+            found.setdefault((want.role, want.preset, want.depth, want.positions), want)
+    return list(found.values())
+
+
+WANTS = distinct_wants()
+
+
+def test_there_is_something_to_ask_for():
+    assert len(WANTS) > 40
+    assert {want.task for want in WANTS} == {"mqar", "copying"}
+
+
+@pytest.mark.parametrize("want", WANTS, ids=lambda want: want.text)
+def test_a_command_trains_that_cell_and_no_other(want):
+    runs = runs_of(want.command())
+    rows = [RunRow(run.run_id, run.model_dump(mode="json"), "todo", "accuracy", 0) for run in runs]
+    assert len(group_cells(rows)) == 1
+    (run, *_) = runs
+    assert want.role.fits(
+        {"model.mixer.name": run.model.mixer.name, "model.depth": run.model.depth}
+        | {f"model.mixer.{key}": value for key, value in run.model.mixer.model_dump().items()}
+        | {"model.positions": run.model.positions}
+    )
+    assert (run.model.width, run.model.depth) == (want.width, want.depth)
+    if want.task == "mqar":
+        assert (run.task.length, run.task.pairs) == want.size
+    assert {run.train.lr for run in runs} == set(RATES)
+    assert {run.seed for run in runs} == set(SEEDS[:3])
+    # The cost is what the command trains.
+    assert want.run_steps("plain") == sum(run.train.steps for run in runs)
+
+
+def test_the_rates_are_those_of_the_presets():
+    assert {run.train.lr for run in read_preset("fig1").runs} == set(RATES)
+    assert {run.seed for run in read_preset("fig1").runs} == set(SEEDS)
+
+
+def test_another_recipe_is_named_and_costs_its_own_epochs():
+    want = Want(MAMBA_2, (64, 4), 64, 2)
+    assert "--recipe" not in want.command(HEADLINE)
+    assert " --recipe zoology " in want.command("zoology")
+    assert want.run_steps("zoology") / want.run_steps() == pytest.approx(64 / 50)
+
+
+def test_what_is_trained_is_not_asked_for_again():
+    claim = BY_NAME["C1"]
+    rows = [
+        row
+        for row in made_rows(claim, study_score)
+        if (row.spec["task"]["length"], row.spec["model"]["width"]) == (64, 64)
+    ]
+    verdict = verdict_of(claim, rows)
+    assert len(verdict.wants) == 23
+
+
+def test_of_a_search_that_has_begun_only_the_rest_is_asked_for():
+    rows = made_rows(BY_NAME["C7"], study_score)
+    missing = [
+        row
+        for row in rows
+        if (row.spec["model"]["mixer"]["name"], row.spec["task"]["length"]) == ("hyena", 128)
+        and row.spec["train"]["lr"] >= 1e-3
+        and row.spec["seed"] == 777
+    ]
+    verdict = verdict_of(BY_NAME["C7"], [row for row in rows if row not in missing])
+    assert verdict.words == "holds in 2 of 3 cells"
+    assert [(want.text, want.runs) for want in verdict.wants] == [
+        ("2-layer hyena (128,8) width 64", len(missing))
+    ]
+
+
+def test_the_cell_that_serves_most_comes_first():
+    shared, lone, dear = (
+        Want(ATTENTION_2, (64, 4), 64, 2),
+        Want(MAMBA_2, (64, 4), 64, 2),
+        Want(HYENA_2, (512, 64), 2048, 2),
+    )
+    order = next_cells({"C1": [dear, shared], "C2": [shared, lone], "C3": [shared]})
+    assert [cell.want for cell in order] == [shared, lone, dear]
+    assert order[0].claims == ("C1", "C2", "C3")
+    assert next_cells({}) == []
+
+
+def test_a_cell_whose_curves_are_wanted_is_trained_once():
+    plain = Want(MAMBA_2, (256, 16), 64, 1)
+    curves = Want(MAMBA_2, (256, 16), 64, 1, preset="fig6")
+    (only,) = next_cells({"C11": [plain], "C18": [curves]})
+    assert (only.want, only.claims) == (curves, ("C11", "C18"))
+
+
+def test_training_what_comes_next_settles_claims():
+    """The first cells of the list, trained as the study has it, decide something."""
+    rows: list[RunRow] = []
+    label = recipe_label(made_rows(BY_NAME["C7"], study_score))
+    before = check(rows, {}, label, [BY_NAME[name] for name in NAMES[:4]])
+    told = cells_to_train(before)
+    for cell in told[:6]:
+        for run in runs_of(cell.want.command()):
+            rows.append(_done(run))
+    after = check(rows, {}, label, [BY_NAME[name] for name in NAMES[:4]])
+    assert {verdict.outcome for verdict in before} == {"not enough data"}
+    assert {verdict.outcome for verdict in after} & {"reproduced", "holds in part"}
+    assert sum(v.run_steps for v in after) < sum(v.run_steps for v in before)
+
+
+def _done(run: RunSpec) -> RunRow:
+    from claims_made import made_row
+
+    return made_row(run, study_score(run))
