@@ -65,6 +65,12 @@ OPEN = [  # the question, and where its option is
     ("what fills the gaps between questions", "task.filler"),
     ("dropout (Zoology: 0.1 for all but Mamba)", "model.dropout"),
     ("the rate after the warmup", "train.decay"),
+    ("how output projections start where a layer has an MLP", "model.rescale"),
+    ("whether the halves of a layer follow each other (GPT-NeoX: no)", "model.residual"),
+    ("whether the head is the embedding once more (GPT-NeoX: no)", "model.head"),
+    ("whether seeds share the order of the training rows", "train.order"),
+    ("what becomes of rows that fill no batch (Zoology keeps them)", "train.last_batch"),
+    ("how often in a row counts as solved (Zoology: once)", "train.solved_evaluations"),
 ]
 
 PEERS = """
