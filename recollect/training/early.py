@@ -16,11 +16,12 @@ those whose rate was too high until the schedule has brought it down to where th
 study's size one of 195 runs is such a one, and the rule is off by default.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from recollect.rows import Evaluation, StopReason
 from recollect.spec.run import RunSpec
-from recollect.training.schedule import rates
+from recollect.training.schedule import sums_of_rates
 
 EVALUATIONS = 3
 SAFETY = 4.0
@@ -81,5 +82,11 @@ def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, 
 
 def rates_behind(run: RunSpec) -> dict[int, float]:
     """For each evaluation step the share of the sum of all learning rates that is behind it."""
-    sums = rates(run).cumsum()
-    return {step: float(sums[step - 1] / sums[-1]) for step in run.train.evaluation_steps()}
+    waiting, begun, total = deque(run.train.evaluation_steps()), 0, 0.0
+    found: dict[int, float] = {}
+    for sums in sums_of_rates(run):
+        while waiting and waiting[0] <= begun + len(sums):
+            step = waiting.popleft()
+            found[step] = total = float(sums[step - 1 - begun])
+        begun += len(sums)
+    return {step: behind / total for step, behind in found.items()}  # the last one is the total

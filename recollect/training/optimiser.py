@@ -1,7 +1,7 @@
 """AdamW with a learning rate, a weight decay and a gradient clip per member.
 
-Shapes: P members, S steps. No operation reduces over P. What changes from step to step is read
-from tensors on the device, so that a recorded step can be replayed (see graph.py).
+Shapes: P members. No operation reduces over P. What changes from step to step is read from tensors
+on the device, so that a recorded step can be replayed (see graph.py).
 """
 
 import math
@@ -16,7 +16,7 @@ from recollect.model.model import Model
 from recollect.ops.adamw import adamw_
 from recollect.spec.run import RunSpec
 from recollect.spec.train import TrainSpec
-from recollect.training.schedule import rates_of
+from recollect.training.schedule import RateTable
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 # Parameters without weight decay, by the value of train.exempt.
@@ -56,7 +56,7 @@ class AdamW:
         self.first: list[Tensor] = []
         self.second: list[Tensor] = []
         self.numbers = StepNumbers(len(members), device)
-        self.rates_SP = rates_of(members).to(device)
+        self.rates = RateTable(members, device)
         self._train = members[0].train  # betas and eps are part of the shape
         self._parameters = list(model.parameters())
         kinds = parameter_kinds(model)
@@ -81,7 +81,7 @@ class AdamW:
 
     def prepare(self, step: int) -> None:
         """Put the numbers of step `step` (from 0) where `update` reads them."""
-        self.numbers.set(self.rates_SP[step], step, self._train)
+        self.numbers.set(self.rates.at(step), step, self._train)
 
     @torch.no_grad()
     def update(self) -> None:

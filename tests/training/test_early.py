@@ -7,6 +7,7 @@ import pytest
 from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
 from recollect.training.early import EVALUATIONS, EarlyDecisions, is_hopeless, rates_behind
+from recollect.training.schedule import rates
 
 FLAT, POOR = [1.4] * 20, [0.25] * 20
 
@@ -50,6 +51,8 @@ def test_a_loss_that_stands_still_ends_with_the_rate(make_run, share, step):
     run = make_run({"train.steps": 200, "train.evaluations": 20, "train.stop_hopeless": share})
     assert stop(run, FLAT, POOR) == step
     behind = rates_behind(run)
+    sums = rates(run).cumsum()
+    assert behind == {step: sums[step - 1] / sums[-1] for step in run.train.evaluation_steps()}
     assert 1 - behind[step] <= share
     assert step == 10 * (EVALUATIONS + 1) or 1 - behind[step - 10] > share
 

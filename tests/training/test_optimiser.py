@@ -107,7 +107,8 @@ def test_fifty_steps_of_training_are_torchs(runs, make_population):
     population.model.double()
     optimiser = population._optimiser
     optimiser.start_moments()
-    optimiser.rates_SP = optimiser.rates_SP.double()
+    rates_at = optimiser.rates.at
+    optimiser.rates.at = lambda step: rates_at(step).double()
     numbers = optimiser.numbers
     numbers.rate_P, numbers.step_P = numbers.rate_P.double(), numbers.step_P.double()
     task = population.task

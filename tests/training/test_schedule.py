@@ -1,5 +1,7 @@
 """Learning rates against torch's own schedulers, at every step and at the edges of the warmup."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,8 @@ from torch.optim.lr_scheduler import (
 
 from recollect.errors import SpecError
 from recollect.spec.run import RunSpec
-from recollect.training.schedule import rates
+from recollect.training import schedule
+from recollect.training.schedule import BLOCK, RateTable, rates, sums_of_rates
 
 LR = 0.3
 
@@ -107,6 +110,52 @@ def test_a_last_epoch_that_is_not_whole_still_trains(make_run):
         found, torch_rates(5, lambda o: CosineAnnealingLR(o, 5)).repeat(4)[:18], rtol=1e-9
     )
     assert found.min() > 0
+
+
+# ---- a block of steps at a time ----
+
+DECAYS = ["cosine", "linear", "constant", "cosine-per-epoch"]
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("steps", [1, 7, 8, 9, 100])
+def test_rates_of_blocks_are_those_of_all_steps_bit_for_bit(make_run, monkeypatch, decay, steps):
+    monkeypatch.setattr(schedule, "BLOCK", 8)
+    runs = [
+        run_with(make_run, steps=steps, evaluations=1, decay=decay, warmup=warmup, lr=lr)
+        for warmup, lr in ((0.1, 0.3), (0.5, 1e-5), (0.0, 7.0))
+    ]
+    whole_SP = np.stack([rates(run) for run in runs], axis=1).astype(np.float32)
+    table = RateTable(runs, torch.device("cpu"))
+    for step in [*range(steps), 0, steps - 1]:  # a measurement starts its clock again
+        assert table.at(step).tolist() == whole_SP[step].tolist()
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+def test_a_block_of_real_size_has_the_bits_of_all_steps(make_run, decay):
+    """Where a vector of numbers begins must not show."""
+    run = run_with(make_run, steps=3 * BLOCK + 5, evaluations=1, decay=decay)
+    blocks = [rates(run, first, BLOCK) for first in range(0, run.train.steps, BLOCK)]
+    assert [len(block) for block in blocks] == [BLOCK] * 3 + [5]
+    assert np.concatenate(blocks).tobytes() == rates(run).tobytes()
+    odd = [rates(run, first, 1001) for first in range(0, run.train.steps, 1001)]
+    assert np.concatenate(odd).tobytes() == rates(run).tobytes()
+    assert np.concatenate(list(sums_of_rates(run))).tobytes() == rates(run).cumsum().tobytes()
+
+
+def test_a_run_of_a_hundred_million_steps_needs_no_table_of_them(make_run):
+    run = run_with(make_run, steps=100_000_000, evaluations=1)
+    tracemalloc.start()
+    table = RateTable([run] * 8, torch.device("cpu"))
+    near, far = float(table.at(10_000_000)[0]), float(table.at(99_999_999)[0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert near == pytest.approx(LR)
+    assert 0 < far < 1e-12
+    assert peak < 2e6
+
+
+# ---- a warmup in steps ----
 
 
 @pytest.mark.parametrize("decay", ["cosine", "linear", "constant"])
