@@ -19,6 +19,7 @@ def run(
     out: Path | str,
     device: str = "auto",
     overrides: Iterable[str] = (),
+    recipe: str | None = None,
     listen: Callable[[Event], None] = ignore,
     keep: str | None = None,
     snapshots: int | None = None,
@@ -34,12 +35,13 @@ def run(
     several in their order, into `out`; returns its results. Without a sweep, train what `out`
     holds.
 
-    `keep` and `snapshots` say whose weights are kept, as on the command line; without both, as the
-    folder began, or the best of each cell. With a `budget` of minutes the most telling runs come
-    first, and what is not reached stays todo. With `search="edges"` only what the edges of the
-    windows need is trained, the rest stays todo (docs/decisions/search-edges.md). `workers` are
-    processes that train; 0 takes as many as suit the cores and the memory. With more than one, the
-    calling script needs the usual
+    `recipe` ("study", "zoology" or "plain") fills what a file or table leaves open, in place of the
+    one it names. `keep` and `snapshots` say whose weights are kept, as on the command line; without
+    both, as the folder began, or the best of each cell. With a `budget` of minutes the most telling
+    runs come first, and what is not reached stays todo. With `search="edges"` only what the edges
+    of the windows need is trained, the rest stays todo (docs/decisions/search-edges.md). `workers`
+    are processes that train; 0 takes as many as suit the cores and the memory. With more than one,
+    the calling script needs the usual
     `if __name__ == "__main__":`. `plugins` are files that register mixers. `listen` gets the events
     of recollect/running/events.py. When `stop`, asked between steps, returns an exit code, or with
     `signals` when the process is asked to end, checkpoints are saved and Stopped is raised.
@@ -54,9 +56,9 @@ def run(
     if sweep is None:
         sweeps = []
     elif isinstance(sweep, Sequence) and not isinstance(sweep, str):
-        sweeps = [_open(one, overrides) for one in sweep]
+        sweeps = [_open(one, overrides, recipe) for one in sweep]
     else:
-        sweeps = [_open(sweep, overrides)]
+        sweeps = [_open(sweep, overrides, recipe)]
     folder = Path(out)
     with Interrupts() if signals else contextlib.nullcontext() as interrupts:
         engine.train(
@@ -76,9 +78,11 @@ def run(
     return Results.load(folder)
 
 
-def _open(sweep: Sweep | Mapping[str, Any] | Path | str, overrides: Iterable[str]) -> Sweep:
+def _open(
+    sweep: Sweep | Mapping[str, Any] | Path | str, overrides: Iterable[str], recipe: str | None
+) -> Sweep:
     if isinstance(sweep, Sweep):
         return sweep
     if isinstance(sweep, str | Path):
-        return open_sweep(str(sweep), overrides)
-    return build_sweep(sweep)
+        return open_sweep(str(sweep), overrides, recipe)
+    return build_sweep({**sweep, "recipe": recipe} if recipe else sweep)

@@ -6,6 +6,8 @@ Plain data, no SQL, no torch.
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from recollect.spec.recipes import recipe_of
+
 Status = Literal["todo", "running", "done", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = ("todo", "running", "done", "diverged", "failed")
 WITH_RESULT: tuple[Status, ...] = ("done", "diverged")
@@ -59,6 +61,11 @@ class RunRow:
     device: str | None = None
     threads: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> str:
+        """What it was trained with: "study", or "study but dropout=0", see spec/recipes."""
+        return recipe_of(self.spec)
 
     @property
     def has_result(self) -> bool:

@@ -1,8 +1,8 @@
 """Rows as CSV or JSON for other tools: one line, or one object, per run.
 
-Columns: the run's id, its specification by dotted key in sorted order, its results, and last
-TIMING_COLUMNS, which say how it was run. Two exports of the same work, interrupted or not, are
-equal but for those.
+Columns: the run's id, its specification by dotted key in sorted order, the recipe it amounts to,
+its results, and last TIMING_COLUMNS, which say how it was run. Two exports of the same work,
+interrupted or not, are equal but for those.
 
 CSV: floats are written so that reading them back gives the same number (nan and inf as such); an
 empty cell is "none". Text that a spreadsheet would run as a formula gets a leading apostrophe,
@@ -23,6 +23,7 @@ from recollect.analysis.settings import flatten
 from recollect.rows import RunRow
 
 RESULT_COLUMNS = (
+    "recipe",
     "status",
     "score_name",
     "chance",

@@ -1,10 +1,13 @@
 """Numbers, counts and settings as the page and the terminal write them."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.analysis.settings import canonical
 from recollect.rows import Status
+
+MOST_RECIPES = 4  # that one line names
 
 
 def rate_text(rate: float) -> str:
@@ -36,6 +39,14 @@ def counts_text(counts: Mapping[Status, int]) -> str:
     return f"{sum(counts.values())} planned = " + " + ".join(
         f"{counts[status]} {status}" for status in order
     )
+
+
+def recipes_text(labels: Iterable[str]) -> str:
+    """How many runs each recipe has, the most first: "study 351, study but dropout=0 33"."""
+    counts = Counter(labels).most_common()
+    said = [f"{label} {count:,}" for label, count in counts[:MOST_RECIPES]]
+    others = len(counts) - len(said)
+    return "; ".join([*said, *([f"{others} others"] if others else [])])
 
 
 def value_text(value: Any) -> str:

@@ -1,4 +1,6 @@
-"""Verbs about what there is: mixers, tasks, presets; and about this machine: doctor, bench."""
+"""Verbs about what there is (mixers, tasks, presets, recipes) and about this machine (doctor,
+bench).
+"""
 
 import json
 from pathlib import Path
@@ -50,6 +52,19 @@ def presets(
         write(preset_text(*split_name(name)))
     else:
         render(tables.preset_table(list_presets()))
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="print this one with its reasons")] = None,
+) -> None:
+    """The recipes there are: named sets of the choices that a study leaves open."""
+    from recollect.cli import tables
+    from recollect.spec.recipes import choose_recipe
+
+    if name:
+        write(choose_recipe(name).text)
+    else:
+        render(tables.recipe_table())
 
 
 def doctor() -> None:

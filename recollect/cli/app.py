@@ -37,6 +37,7 @@ for verb in (
     about.mixers,
     about.tasks,
     about.presets,
+    about.recipes,
     about.doctor,
     about.bench,
     train.score,

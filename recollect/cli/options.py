@@ -28,6 +28,15 @@ Sets = Annotated[
         "--set", metavar="A.B=1", help="override a value of the specification; may be repeated"
     ),
 ]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME",
+        help="fill what the specification leaves open: study, zoology or plain; "
+        "see `recollect recipes`",
+    ),
+]
 Keep = Annotated[
     str | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""What there is, as tables: mixers, tasks, presets and their options."""
+"""What there is, as tables: mixers, tasks, presets, recipes and their options."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
@@ -12,6 +12,7 @@ from recollect.errors import SpecError
 from recollect.mixers.options import Core, MixerSpec
 from recollect.mixers.registry import MIXERS
 from recollect.spec.base import Spec, suggest, toml_value
+from recollect.spec.recipes import RECIPES
 from recollect.tasks.options import TASKS
 
 if TYPE_CHECKING:
@@ -123,11 +124,20 @@ def task_table() -> Table:
 
 def preset_table(presets: Sequence["Preset"]) -> Table:
     """The study's experiments: how many runs each has at its full scale and reduced."""
-    table = plain_table("name", "runs", "runs of :small", "what it shows")
+    table = plain_table("name", "runs", "runs of :small", "recipe", "what it shows")
     for preset in presets:
-        table.add_row(
-            f"paper:{preset.name}", *(f"{count:,}" for count in preset.runs.values()), preset.about
-        )
+        counts = (f"{count:,}" for count in preset.runs.values())
+        table.add_row(f"paper:{preset.name}", *counts, preset.recipe, preset.about)
+    table.caption, table.caption_justify = "--recipe NAME trains it under another recipe", "left"
+    return table
+
+
+def recipe_table() -> Table:
+    """The recipes: what each is, and the tasks it covers."""
+    table = plain_table("recipe", "covers", "what it is")
+    for recipe in RECIPES.values():
+        table.add_row(recipe.name, ", ".join(recipe.tasks), recipe.about)
+    table.caption, table.caption_justify = "`recollect recipes NAME` prints one's choices", "left"
     return table
 
 

@@ -15,6 +15,7 @@ from recollect.cli.options import (
     Minutes,
     Out,
     Plugins,
+    RecipeName,
     Search,
     Sets,
     Snapshots,
@@ -58,6 +59,7 @@ def run(
         ),
     ],
     out: Out,
+    recipe: RecipeName = None,
     sets: Sets = [],  # noqa: B006 (typer copies it)
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
@@ -78,7 +80,7 @@ def run(
     from recollect.reports.paper.presets import open_sweep
 
     load_plugins(plugin)
-    sweeps = [open_sweep(spec, sets) for spec in specs]
+    sweeps = [open_sweep(spec, sets, recipe) for spec in specs]
     if dry_run:
         _show_forecast(sweeps, out, device)
         return
@@ -122,11 +124,12 @@ def resume(
 
 def status(folder: Folder) -> None:
     """What is planned, running and done."""
-    from recollect.analysis.wording import counts_text
+    from recollect.analysis.wording import counts_text, recipes_text
     from recollect.store import Store
 
     with Store.open(folder, read_only=True) as store:
         say(counts_text(store.counts()))
+        say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
         for note in store.notes()[-5:]:
             say(f"note: {note.kind}: {note.text.strip().splitlines()[-1]}")
 
@@ -181,11 +184,13 @@ def score(
 
 
 def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
+    from recollect.analysis.wording import recipes_text
     from recollect.cli.speed_tables import forecast_table
     from recollect.mixers.plugins.runs import require_mixers
     from recollect.running.engine import choose_device
     from recollect.running.planning.forecast import forecast
     from recollect.running.results import Results
+    from recollect.spec.recipes import recipe_of
     from recollect.store.database import FILE
 
     known = Results.load(out).rows if (out / FILE).exists() else []
@@ -194,3 +199,4 @@ def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     runs = list({run.run_id: run for sweep in sweeps for run in sweep.runs}.values())
     require_mixers(runs, target)
     render(forecast_table(forecast(runs, finished, target)))
+    say(f"recipes: {recipes_text(recipe_of(run.model_dump(mode='json')) for run in runs)}")

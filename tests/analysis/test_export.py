@@ -115,7 +115,7 @@ def test_json_carries_curves_when_asked():
 def test_no_rows():
     assert json.loads(to_json([])) == []
     assert read(to_csv([])) == []
-    assert to_csv([]).startswith("run_id,status,")
+    assert to_csv([]).startswith("run_id,recipe,status,")
 
 
 def test_analysis_and_export_need_no_torch():

@@ -182,7 +182,7 @@ def test_resume_trains_what_is_planned(command, spec: Path, tmp_path: Path):
         engine.plan(store, read_sweep(spec))
     assert (
         command("status", tmp_path / "out").out
-        == "4 planned = 0 done + 0 diverged + 0 failed + 0 running + 4 todo\n"
+        == "4 planned = 0 done + 0 diverged + 0 failed + 0 running + 4 todo\nrecipes: plain 4\n"
     )
     said = command("resume", tmp_path / "out", "--device", "cpu")
     assert (said.code, said.err) == (0, "")
@@ -419,6 +419,7 @@ OPTIONS = {
     "run": {
         "specs",
         "--out",
+        "--recipe",
         "--set",
         "--device",
         "--plugin",
@@ -455,6 +456,7 @@ OPTIONS = {
     },
     "tasks": {"name"},
     "presets": {"name"},
+    "recipes": {"name"},
     "doctor": set(),
     "score": {
         *(

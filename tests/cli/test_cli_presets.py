@@ -27,7 +27,9 @@ TINY = [
 
 def test_the_presets_are_listed_and_can_be_copied(command, tmp_path: Path):
     lines = command("presets").out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [f"paper:{name}" for name in NAMES]
+    assert [line.split()[0] for line in lines[1:-1]] == [f"paper:{name}" for name in NAMES]
+    assert {line.split()[3] for line in lines[1:-1]} <= {"study", "plain"}
+    assert lines[-1].strip() == "--recipe NAME trains it under another recipe"
     assert lines[6].split()[1:3] == ["195", "36"]
     assert command("presets", "fig6").out == preset_text("fig6")
     assert command("presets", "paper:fig6:small").out == preset_text("fig6", "small")
@@ -94,6 +96,7 @@ def test_a_preset_within_a_budget_and_on_to_its_end(command, tmp_path: Path):
     assert (
         command("status", out).out
         == "30 planned = 30 done + 0 diverged + 0 failed + 0 running + 0 todo\n"
+        "recipes: study 30\n"
     )
 
 
@@ -107,7 +110,7 @@ def test_a_budget_that_is_over_at_once_is_no_failure(command, tmp_path: Path):
         f"go on with `recollect resume {out} --budget 0.0001`, or without a limit with "
         f"`recollect resume {out}`",
     ]
-    assert command("status", out).out.endswith("30 todo\n")
+    assert command("status", out).out.endswith("30 todo\nrecipes: study 30\n")
 
 
 def test_a_preset_can_be_foretold(command, tmp_path: Path):

@@ -27,16 +27,21 @@ _FOLDER = Path(__file__).with_name("presets")
 
 @dataclass(frozen=True)
 class Preset:
-    """One line of a list: what it is about, and how many runs it has."""
+    """One line of a list: what it is about, the recipe it names, and how many runs it has."""
 
     name: str
     about: str
+    recipe: str
     runs: dict[Scale, int]
 
 
-def read_preset(name: str, scale: Scale = "full", overrides: Iterable[str] = ()) -> Sweep:
-    """The sweep behind a figure or table, with `a.b=1` overrides."""
-    return parse_sweep(preset_text(name, scale), overrides, origin=f"{PREFIX}{name}")
+def read_preset(
+    name: str, scale: Scale = "full", overrides: Iterable[str] = (), recipe: str | None = None
+) -> Sweep:
+    """The sweep behind a figure or table, with `a.b=1` overrides; `recipe` takes the place of the
+    one it names.
+    """
+    return parse_sweep(preset_text(name, scale), overrides, recipe, origin=f"{PREFIX}{name}")
 
 
 def preset_text(name: str, scale: Scale = "full") -> str:
@@ -71,11 +76,11 @@ def split_name(text: str) -> tuple[str, Scale]:
     return name, "small" if colon else "full"
 
 
-def open_sweep(spec: str, overrides: Iterable[str] = ()) -> Sweep:
+def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = None) -> Sweep:
     """What `recollect run SPEC` means: one of the study's experiments, or a TOML file."""
     if spec.startswith(PREFIX):
-        return read_preset(*split_name(spec), overrides)
-    return read_sweep(Path(spec), overrides)
+        return read_preset(*split_name(spec), overrides, recipe)
+    return read_sweep(Path(spec), overrides, recipe)
 
 
 def list_presets() -> list[Preset]:
@@ -83,13 +88,18 @@ def list_presets() -> list[Preset]:
     here it would take many seconds).
     """
     return [
-        Preset(name, _about(name), {scale: _runs(name, scale) for scale in SCALES})
+        Preset(name, _about(name), _recipe(name), {scale: _runs(name, scale) for scale in SCALES})
         for name in NAMES
     ]
 
 
 def _about(name: str) -> str:
     return preset_text(name).splitlines()[0].partition(": ")[2]
+
+
+def _recipe(name: str) -> str:
+    (line,) = (line for line in preset_text(name).splitlines() if line.startswith("recipe = "))
+    return line.split('"')[1]
 
 
 def _runs(name: str, scale: Scale) -> int:

@@ -32,7 +32,7 @@ _DEFINITIONS = (
     FigureDefinition(
         "fig3",
         "Figure 3. MQAR, 1 layer: best accuracy by width and (length, pairs)",
-        MAIN_MIXERS,
+        ALL_MIXERS,
         depths=ONE,
     ),
     FigureDefinition(
