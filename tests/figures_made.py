@@ -97,7 +97,7 @@ def lose(row, status):
 PANELS = {
     "fig1": 4,
     "fig2": 6,
-    "fig3": 3 + 1,
+    "fig3": 6 + 1,
     "fig4": 1,
     "fig5": 1,
     "fig6": 6,

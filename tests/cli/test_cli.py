@@ -189,7 +189,7 @@ def test_resume_trains_what_is_planned(command, spec: Path, tmp_path: Path):
     assert said.out.count("[") == 4
     assert (
         command("status", tmp_path / "out").out
-        == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo\n"
+        == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo\nrecipes: plain 4\n"
     )
     assert command("resume", tmp_path / "out", "--device", "cpu").code == 0
 

@@ -97,6 +97,22 @@ def test_a_run_of_its_own_length_is_looked_at_as_often_as_such_a_run_is():
     assert made("zoology")["train"]["evaluations"] == 64
 
 
+def test_what_fresh_rows_leave_without_meaning_is_not_filled_in():
+    fresh = {"name": "mqar", "data": "fresh"}
+    assert "last_batch" not in made("zoology", fresh)["train"]
+    assert made("zoology")["train"]["last_batch"] == "keep"
+    assert made("zoology")["train"]["steps"] == 64 * 196
+
+
+def test_a_warmup_said_one_way_is_not_said_the_other():
+    for own in ({"warmup": 0.2}, {"warmup_steps": 7}):
+        train = made("plain", train=own)["train"]
+        assert (train["warmup"], train.get("warmup_steps", 0)) == (
+            own.get("warmup", 0.0),
+            own.get("warmup_steps", 0),
+        )
+
+
 def test_zoology_gives_mamba_its_own_block():
     blocks = {
         mixer: (

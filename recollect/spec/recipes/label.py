@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
-from recollect.spec.recipes.recipe import RECIPES, mixer_names
+from recollect.spec.recipes.recipe import OF_EPOCHS, RECIPES, mixer_names
 
 # When a run is evaluated and when it may stop early: no part of what was trained.
 EVALUATION_KEYS = (
@@ -42,7 +42,7 @@ _SIZES = frozenset(
 # Not compared of a reduced run.
 _SCALE = frozenset(
     ["task.data", "model.positions"]
-    + [f"train.{key}" for key in ("warmup", "epochs", "batch", "precision")]
+    + [f"train.{key}" for key in ("warmup", "warmup_steps", "epochs", "batch", "precision")]
 )
 _WORDS = {
     ("model.block", "mixer"): "no MLP",
@@ -77,6 +77,8 @@ def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
     task, mixers = str(sections["task"].get("name")), mixer_names(sections["model"].get("mixer"))
     made = dict(_made(sections))
     ignored = _SCALE if _is_reduced(sections["task"]) else frozenset()
+    if made.get("task.data") == "fresh":
+        ignored |= frozenset(OF_EPOCHS)
     nearest: tuple[str, list[tuple[str, Any]]] | None = None
     for name, recipe in RECIPES.items():
         choices = recipe.choices(task, mixers)

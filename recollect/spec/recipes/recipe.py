@@ -26,6 +26,15 @@ from recollect.errors import SpecError
 
 # In the order in which the nearest one is looked for: of two equally near ones, the first.
 NAMES = ("study", "zoology", "plain")
+# What a specification says of its training -> what it decides with that: the same in other words,
+# or how often a run of that length is looked at.
+DECIDES = {
+    "steps": ("epochs", "evaluations"),
+    "epochs": ("evaluations",),
+    "warmup": ("warmup_steps",),
+    "warmup_steps": ("warmup",),
+}
+OF_EPOCHS = ("train.order", "train.last_batch")  # fresh rows have no epochs
 
 Table = Mapping[str, Any]
 
@@ -94,8 +103,7 @@ class Recipe:
     def fill(self, table: Table) -> dict[str, Any]:
         """A run's specification with what it leaves open; what it says, it keeps.
 
-        How long a run trains and how often it is looked at belong together: both are the recipe's,
-        or neither. A table that is no specification comes back as it is, for `RunSpec` to refuse.
+        A table that is no specification comes back as it is, for `RunSpec` to refuse.
         """
         given: dict[str, Any] = {
             "task": _named(table.get("task")),
@@ -113,8 +121,9 @@ class Recipe:
                 f"{' or '.join(covering(task))}, or none"
             )
         own = {f"model.{key}" for key in part.left_to_mixer}
-        if given["train"].keys() & {"steps", "epochs"}:
-            own |= {"train.epochs", "train.evaluations"}
+        own.update(f"train.{name}" for key in given["train"] for name in DECIDES.get(key, ()))
+        if given["task"].get("data", choices.get("task.data")) == "fresh":
+            own.update(OF_EPOCHS)
         filled = {section: dict(values) for section, values in given.items()}
         for key, value in choices.items():
             section, name = key.split(".")

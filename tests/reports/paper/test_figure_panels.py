@@ -177,11 +177,11 @@ def test_the_map_writes_every_number_and_marks_every_hole():
     rows = [row for row in rows_for("fig3") if not _is(row, "hyena", 128, 128)]
     rows = [lose(row, "failed") if _is(row, "mamba", 128, 128) else row for row in rows]
     figure = draw("fig3", rows)
-    for number, mixer in enumerate(THREE):
-        ax = figure.axes[number]
-        squares = [patch for patch in ax.patches if patch.get_label() == "score"]
-        assert len(squares) == (4 if mixer == "attention" else 3)
-    found = [text.get_text() for text in figure.axes[1].texts + figure.axes[2].texts]
+    panels = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    for model, count in (("Attention", 4), ("Hyena", 3), ("Mamba", 3)):
+        squares = [patch for patch in panels[model].patches if patch.get_label() == "score"]
+        assert len(squares) == count
+    found = [text.get_text() for text in panels["Hyena"].texts + panels["Mamba"].texts]
     assert found.count("not\nrun") == found.count("no\nresult") == 1
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
         "(64, 4)",

@@ -44,7 +44,7 @@ def test_full_rows_give_all_panels_and_say_what_they_are(name):
         if name in ("fig3", "fig12")
         else "length 64, 4 pairs"
     ) in words
-    assert hatched(figure) == {"fig11": 6 * 2, "fig12": 12}.get(
+    assert hatched(figure) == {"fig3": 12, "fig11": 6 * 2, "fig12": 12}.get(
         name, 0
     )  # Based, H3 and RWKV were not run
 
