@@ -32,11 +32,14 @@ def watch(
             min=0, max=65_535, help="to listen on, on this machine alone; 0: any that is free"
         ),
     ] = 8642,
+    token: Annotated[
+        bool, typer.Option("--token", help="only for whoever has the address as it is printed")
+    ] = False,
 ) -> None:
     """Show the same page live while a sweep runs; Ctrl-C ends it."""
     from recollect.reports.page.server import serving
 
-    with serving(folders, port) as server:
+    with serving(folders, port, token) as server:
         say(f"{server.address} (Ctrl-C ends it)")
         server.serve_forever()
 
@@ -174,9 +177,9 @@ def claims(
     found = judge_folders(folders, recipe, only)
     text = shown.to_json(found) if as_json else "\n".join(map(shown.to_lines, found.values()))
     if output is not None:
-        from recollect.store.durable import write_atomically
+        from recollect.store.durable import write_output
 
-        write_atomically(output, text.encode())
+        write_output(output, text.encode())
         say(f"{shown.summary(next(iter(found.values())))}; written to {output}")
     elif as_json or not sys.stdout.isatty():
         write(text)
@@ -236,7 +239,7 @@ def export(
     if output is None:
         write(text)
     else:
-        from recollect.store.durable import write_atomically
+        from recollect.store.durable import write_output
 
-        write_atomically(output, text.encode())
+        write_output(output, text.encode())
         say(f"{len(rows)} runs written to {output}")

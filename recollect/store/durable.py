@@ -9,6 +9,7 @@ import contextlib
 import errno
 import itertools
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -27,6 +28,7 @@ _REFUSED = {
     errno.EISDIR,
     errno.EEXIST,
     errno.ENAMETOOLONG,
+    errno.ELOOP,
 }
 _serial = itertools.count()
 
@@ -50,6 +52,28 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
         # A full disk can still remove a file; after the rename there is nothing to remove.
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """What a user asked for, at the place he named: a regular file is replaced as a whole, through
+    links to it; into anything else (a device, a pipe) it is written.
+    """
+    try:
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            mode = stat.S_IFREG  # to be made, perhaps where a link points
+        if stat.S_ISREG(mode):
+            write_atomically(path.resolve(), data)
+        else:
+            with path.open("wb", buffering=0) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+    except BrokenPipeError:  # the reader has all it wanted
+        raise
+    except OSError as error:
+        raise _refusal(error, path, len(data)) from None
 
 
 def make_folder(folder: Path) -> None:

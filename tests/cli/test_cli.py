@@ -436,7 +436,7 @@ OPTIONS = {
     },
     "status": {"folder"},
     "report": {"folders", "-o", "--output"},
-    "watch": {"folders", "--port"},
+    "watch": {"folders", "--port", "--token"},
     "inspect": {"folder", "run", "--again", "--device", "--plugin"},
     "figure": {
         *("name", "folders", "-o", "--output", "--band", "--size", "--title"),

@@ -40,7 +40,7 @@ from recollect.reports.page.tables import (
     window_lines,
 )
 from recollect.rows import RunRow
-from recollect.store.durable import write_atomically
+from recollect.store.durable import write_output
 
 MAX_CELL_LINES = 500
 MAX_RUN_LINES = 2000
@@ -63,7 +63,7 @@ def write_report(
     Returns where it is.
     """
     target = path / FILE_NAME if path.is_dir() else path
-    write_atomically(target, to_bytes(render(rows, curves, context, tau)))
+    write_output(target, to_bytes(render(rows, curves, context, tau)))
     return target
 
 

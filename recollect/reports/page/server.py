@@ -2,20 +2,23 @@
 
 Only 127.0.0.1 is listened on, and only requests that ask for this machine by name are answered: a
 page from elsewhere that makes its own name point here (DNS rebinding) is refused by its Host
-header. Two addresses exist, "/" and "/update"; no path ever reaches the disk. A store that cannot
-be read just now leaves the last page standing, with a word about why.
+header. Two addresses exist, "/" and "/update"; no path ever reaches the disk. With a token, only a
+reader who was given it is answered: other users of the machine can reach the port too. A store that
+cannot be read just now leaves the last page standing, with a word about why.
 """
 
 import contextlib
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
+from http import HTTPStatus, cookies
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from recollect.errors import RecollectError, SpecError
 from recollect.reports.inspect.record import FOLDER
@@ -95,11 +98,11 @@ class WatchedFolders:
 
 
 class PageServer(ThreadingHTTPServer):
-    """Answers with what is watched; `port` 0 is any that is free."""
+    """Answers with what is watched; `port` 0 is any that is free, an empty token asks for none."""
 
     daemon_threads = True
 
-    def __init__(self, watched: WatchedFolders, port: int):
+    def __init__(self, watched: WatchedFolders, port: int, token: str = ""):
         try:
             super().__init__((HOST, port), RequestHandler)
         except (OSError, OverflowError) as error:
@@ -107,11 +110,17 @@ class PageServer(ThreadingHTTPServer):
             raise SpecError(
                 f"--port {port}: cannot be used ({reason}); --port 0 takes any that is free"
             ) from None
-        self.watched = watched
+        self.watched, self.token = watched, token
 
     @property
     def address(self) -> str:
-        return f"http://{HOST}:{self.server_port}/"
+        """To be opened in a browser."""
+        return f"http://{HOST}:{self.server_port}/" + (f"?token={self.token}" if self.token else "")
+
+    @property
+    def cookie(self) -> str:
+        """Where a browser keeps the token; browsers do not tell ports apart."""
+        return f"recollect-{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader who hangs up is no error to report."""
@@ -127,6 +136,7 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        token = self.server.token
         watched = self.server.watched
         shown = watched.shown
         problem = "".join(c if " " <= c <= "~" else "?" for c in watched.problem)[:300]
@@ -134,13 +144,18 @@ class RequestHandler(BaseHTTPRequestHandler):
         if not self._is_ours():
             advice = f"This page is for readers on this machine: open it as {self.server.address}"
             self._answer(HTTPStatus.FORBIDDEN, advice.encode(), Content_Type=PLAIN)
+        elif token and not self._has_token(token):
+            advice = "Open the address with its token, as `recollect watch --token` printed it."
+            self._answer(HTTPStatus.FORBIDDEN, advice.encode(), Content_Type=PLAIN)
         elif path not in ("/", "/update"):
             self._answer(HTTPStatus.NOT_FOUND, b"There are / and /update here.", Content_Type=PLAIN)
         elif path == "/update" and self.headers.get("If-None-Match") == tag:
             self._answer(HTTPStatus.NOT_MODIFIED, b"", ETag=tag, X_Problem=problem)
         else:
             body = shown.page if path == "/" else shown.update
-            self._answer(HTTPStatus.OK, body, Content_Type=HTML, ETag=tag, X_Problem=problem)
+            kept = f"{self.server.cookie}={token}; HttpOnly; SameSite=Strict" if token else ""
+            more = {"ETag": tag, "X_Problem": problem, "Set_Cookie": kept}
+            self._answer(HTTPStatus.OK, body, Content_Type=HTML, **more)
 
     do_HEAD = do_GET
 
@@ -155,6 +170,16 @@ class RequestHandler(BaseHTTPRequestHandler):
         return len(hosts) == 1 and hosts[0].lower() in {
             f"{name}:{self.server.server_port}" for name in (HOST, "localhost")
         }
+
+    def _has_token(self, token: str) -> bool:
+        """In the address, or in what a browser has kept of it since."""
+        try:
+            given = parse_qs(urlsplit(self.path).query).get("token", [])
+            kept = cookies.SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
+        except (ValueError, cookies.CookieError):
+            return False
+        given += [kept.value] if kept else []
+        return any(secrets.compare_digest(text.encode(), token.encode()) for text in given)
 
     def _answer(self, status: HTTPStatus, body: bytes, **more: str) -> None:
         self.send_response(status)
@@ -173,13 +198,16 @@ class RequestHandler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(folders: Sequence[Path], port: int = 0) -> Iterator[PageServer]:
-    """A server that is ready to answer, if the store allows with the page already drawn.
+def serving(
+    folders: Sequence[Path], port: int = 0, with_token: bool = False
+) -> Iterator[PageServer]:
+    """A server that is ready to answer, if the store allows with the page already drawn; only to
+    readers with a token that is made now, if there is to be one.
 
     The caller calls `serve_forever`.
     """
     watched = WatchedFolders(folders)
-    with PageServer(watched, port) as server:
+    with PageServer(watched, port, secrets.token_urlsafe(16) if with_token else "") as server:
         drawing = threading.Thread(target=watched.keep_fresh, daemon=True)
         drawing.start()
         # A store that another process holds may take longer; then the page follows.

@@ -15,7 +15,7 @@ from recollect.reports.pictures.choosing import choose_rows
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Shown, Source
 from recollect.spec.base import shorten, suggest
-from recollect.store.durable import write_atomically
+from recollect.store.durable import write_output
 
 KINDS: dict[str, Callable[[Shown, Look], Figure]] = {
     "rates": rates.draw,
@@ -60,7 +60,7 @@ class PictureRequest:
             raise SpecError(
                 f"-o {shorten(target.name)}: the file's name must end in .png, .svg or .pdf"
             )
-        write_atomically(target, to_bytes(self.draw(*sources), form[1:], PRINT_DPI))
+        write_output(target, to_bytes(self.draw(*sources), form[1:], PRINT_DPI))
         return target
 
 

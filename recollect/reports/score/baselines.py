@@ -18,7 +18,7 @@ from recollect.analysis import Curves, find_missing, group_cells, missing_text
 from recollect.analysis.settings import canonical, flatten
 from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.durable import write_atomically
+from recollect.store.durable import write_output
 
 FORMAT = 1
 _STORED = Path(__file__).with_name("stored")
@@ -75,7 +75,7 @@ def save_baselines(path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Cur
     }
     lines = ",\n".join(json.dumps(run, allow_nan=False) for run in runs)
     head = json.dumps({"format": FORMAT, "about": about, "shared": shared}, allow_nan=False)[:-1]
-    write_atomically(path, f'{head}, "runs": [\n{lines}\n]}}\n'.encode())
+    write_output(path, f'{head}, "runs": [\n{lines}\n]}}\n'.encode())
 
 
 def read_baselines(path: Path) -> Baselines:

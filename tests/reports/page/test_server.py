@@ -167,6 +167,58 @@ def test_no_other_path_is_known(server, path):
     assert (answer.status, body) == (404, b"There are / and /update here.")
 
 
+@pytest.fixture
+def guarded(watched):
+    with PageServer(watched, 0, token="secret-token") as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/", {}),
+        ("/update", {}),
+        ("/?token=", {}),
+        ("/?token=secret-toke", {}),
+        ("/?token=secret-token2", {}),
+        ("/?token=s%C3%A9cret", {}),
+        ("/?other=secret-token", {}),
+        ("/", {"Cookie": "recollect-1=secret-token"}),
+        ("/", {"Cookie": "token=secret-token"}),
+        ("/", {"Cookie": "\x01=;;"}),
+        ("/missing", {}),
+    ],
+)
+def test_without_its_token_nothing_is_shown(guarded, path, headers):
+    answer, body = ask(guarded, path, **headers)
+    assert (answer.status, answer.getheader("Set-Cookie")) == (403, None)
+    assert body == b"Open the address with its token, as `recollect watch --token` printed it."
+
+
+def test_with_its_token_the_page_is_shown_and_goes_on_by_its_cookie(guarded):
+    assert guarded.address.endswith("/?token=secret-token")
+    answer, body = ask(guarded, "/?token=secret-token")
+    assert (answer.status, body) == (200, guarded.watched.shown.page)
+    cookie = answer.getheader("Set-Cookie")
+    assert cookie.endswith("; HttpOnly; SameSite=Strict")
+    answer, body = ask(guarded, "/update", Cookie=cookie.partition(";")[0])
+    assert (answer.status, body) == (200, guarded.watched.shown.update)
+    foreign, _ = ask(guarded, "/?token=secret-token", host="evil.example")
+    assert foreign.status == 403
+
+
+def test_each_server_makes_its_own_token(tmp_path, watched):
+    with serving([tmp_path], with_token=True) as one, serving([tmp_path], with_token=True) as two:
+        assert one.token != two.token
+        assert min(len(one.token), len(two.token)) >= 20
+    with serving([tmp_path]) as open_to_all:
+        assert open_to_all.token == ""
+
+
 def test_only_this_machine_is_listened_to(server):
     assert server.server_address[0] == "127.0.0.1"
 

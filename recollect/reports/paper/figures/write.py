@@ -14,7 +14,7 @@ from recollect.reports.paper.figures.all_figures import FIGURES, TABLES
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
 from recollect.spec.base import shorten, suggest
-from recollect.store.durable import write_atomically
+from recollect.store.durable import write_output
 
 PICTURES = (".png", ".svg", ".pdf")
 TEXTS = (".md", ".tex")
@@ -55,7 +55,7 @@ def write_figure(
         raise SpecError(f"{name}: a table has no --size, title or caption to leave out")
     else:
         data = _table_bytes(TABLES[name](rows, curves, band), form, dpi)
-    write_atomically(target, data)
+    write_output(target, data)
     return target
 
 
