@@ -110,16 +110,12 @@ class _Probe:
         if not y_PBLD.isfinite().all():  # of changed weights; those as drawn were looked at before
             return None
         self.limit = self.tolerance * float(y_PBLD.abs().max()) + 1e-30
-        return (
-            self._calls(x_PBLD, y_PBLD)
-            or self._members(x_PBLD, other_PBLD, y_PBLD)
-            or (
-                None
-                if looks_at in ("rows", "everything")
-                else self._rows(x_PBLD, other_PBLD, y_PBLD)
-            )
-            or (None if looks_at in ("future", "everything") else self._future(x_PBLD, other_PBLD))
-        )
+        found = self._calls(x_PBLD, y_PBLD) or self._members(x_PBLD, other_PBLD, y_PBLD)
+        if found is None and looks_at not in ("rows", "everything"):
+            found = self._rows(x_PBLD, other_PBLD, y_PBLD)
+        if found is None and looks_at not in ("future", "everything"):
+            found = self._future(x_PBLD, other_PBLD, looks_at)
+        return found
 
     def differs(self, one: Tensor, other: Tensor) -> Tensor:
         """Where; a value that is not finite differs from all."""
@@ -146,10 +142,10 @@ class _Probe:
             "rows", f"the output of row 0 at position {position} depends on the inputs of rows 1, 2"
         )
 
-    def _future(self, x_PBLD: Tensor, other_PBLD: Tensor) -> Leak | None:
+    def _future(self, x_PBLD: Tensor, other_PBLD: Tensor, looks_at: str) -> Leak | None:
         x_PLD, other_PLD = x_PBLD[:, 0], other_PBLD[:, 0]
         length = x_PLD.shape[1]
-        alike = self._rows_are_alike(x_PLD)
+        alike = looks_at != "rows" and self._rows_are_alike(x_PLD)
         cuts = _spread(length, MOST_CUTS if alike else FEW_CUTS)
         after = [torch.arange(length, device=x_PLD.device) >= cut for cut in cuts]
         for cut, differs_L in zip(cuts, self._changes(x_PLD, other_PLD, after, alike), strict=True):
