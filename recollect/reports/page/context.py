@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ShownClaim:
-    """What was found about one claim of the study."""
+    """What the rows of one recipe say about one claim of the study."""
 
     name: str
     text: str
@@ -15,6 +15,9 @@ class ShownClaim:
     figure: str
     remark: str
     reduced: str = ""  # what rows of a smaller scale than the study's say about it
+    recipe: str = ""
+    firm: str = ""  # how much of it hangs on seeds and on tau
+    to_train: str = ""  # what would decide it
 
 
 @dataclass(frozen=True)

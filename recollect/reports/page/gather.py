@@ -22,6 +22,7 @@ from recollect.reports.page.context import (
     Source,
 )
 from recollect.reports.page.rendering import write_report
+from recollect.reports.page.tables import UNDECIDED
 from recollect.rows import Evaluation, RunRow
 from recollect.running.results import Results
 from recollect.store import Store
@@ -62,7 +63,7 @@ def gather(folders: Sequence[Path]) -> Evidence:
         notes=notes,
         facts=facts,
         insides=_insides(folders),
-        claims=_claims(results),
+        claims=_claims(results, folders),
         commands=_commands(folders, results.rows),
     )
     return Evidence(results.rows, results.curves, context)
@@ -92,8 +93,11 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _claims(results: Results) -> list[ShownClaim]:
-    from recollect.reports.paper.claims import check
+def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
+    """All claims by the headline's rows, and beside them what other recipes decide."""
+    from recollect.reports.paper.claims import HEADLINE
+    from recollect.reports.paper.claims.asking import judge_results
+    from recollect.reports.paper.claims.verdicts import firm_text, missing_text
 
     return [
         ShownClaim(
@@ -104,8 +108,13 @@ def _claims(results: Results) -> list[ShownClaim]:
             found.figure,
             found.remark,
             found.reduced,
+            recipe=name,
+            firm=firm_text(found),
+            to_train=missing_text(found) if found.wants else "",
         )
-        for found in check(results.rows, results.curves)
+        for name, verdicts in judge_results(results, folders).items()
+        for found in verdicts
+        if name == HEADLINE or found.outcome != UNDECIDED
     ]
 
 

@@ -129,22 +129,43 @@ def provenance_lines(rows: Sequence[RunRow]) -> list[ProvenanceLine]:
 
 
 def claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
-    """One line per claim about which the rows say anything, those decided at full scale first."""
-    telling = [
-        (place, claim)
-        for place, claim in enumerate(claims)
-        if claim.verdict != UNDECIDED or claim.reduced
-    ]
-    telling.sort(key=lambda pair: pair[1].verdict == UNDECIDED)
+    """One line per claim and recipe about which the rows say anything, those decided at full scale
+    first.
+    """
+    telling = [(place, claim) for place, claim in enumerate(claims) if _tells(claim)]
+    telling.sort(key=lambda pair: (pair[1].verdict == UNDECIDED, _number(pair[1]), pair[0]))
     return [
         [
-            TableEntry(claim.name, place),
+            TableEntry(claim.name, _number(claim)),
             TableEntry(claim.text),
+            TableEntry(claim.recipe),
             _verdict(claim),
-            *map(TableEntry, (claim.numbers, claim.figure, claim.remark)),
+            *map(TableEntry, (claim.firm, claim.numbers, claim.figure, claim.remark)),
         ]
-        for place, claim in telling
+        for _, claim in telling
     ]
+
+
+def open_claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
+    """One line per claim about which the rows say nothing yet: what would decide it."""
+    return [
+        [
+            TableEntry(claim.name, _number(claim)),
+            *map(TableEntry, (claim.text, claim.to_train or claim.numbers)),
+        ]
+        for claim in claims
+        if not _tells(claim)
+    ]
+
+
+def _tells(claim: ShownClaim) -> bool:
+    return claim.verdict != UNDECIDED or bool(claim.reduced)
+
+
+def _number(claim: ShownClaim) -> int:
+    """C10 after C9."""
+    digits = claim.name.removeprefix("C")
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _verdict(claim: ShownClaim) -> TableEntry:
@@ -156,13 +177,22 @@ def _verdict(claim: ShownClaim) -> TableEntry:
 
 
 def claims_count(claims: Sequence[ShownClaim]) -> str:
-    """32 claims: 5 reproduced, 1 contradicted, 26 not enough data."""
-    found = Counter(claim.verdict for claim in claims)
-    parts = [
-        f"{count} {verdict}"
-        for verdict, count in sorted(found.items(), key=lambda item: item[0] == UNDECIDED)
-    ]
-    return f"{count_text(len(claims), 'claim')}: {', '.join(parts)}."
+    """By recipe: "study, 32 claims: 5 reproduced, 1 contradicted, 26 not enough data."."""
+    told = []
+    for recipe in dict.fromkeys(claim.recipe for claim in claims):
+        own = [claim for claim in claims if claim.recipe == recipe]
+        found = Counter(_kind(claim.verdict) for claim in own)
+        parts = [
+            f"{count} {verdict}"
+            for verdict, count in sorted(found.items(), key=lambda item: item[0] == UNDECIDED)
+        ]
+        name = f"{recipe}, " if recipe else ""
+        told.append(f"{name}{count_text(len(own), 'claim')}: {', '.join(parts)}.")
+    return " ".join(told)
+
+
+def _kind(verdict: str) -> str:
+    return "holds in part" if verdict.startswith("holds in ") else verdict
 
 
 def _versions_text(versions: dict[str, str]) -> str:

@@ -263,7 +263,9 @@ def test_many_cells_are_cut_and_counted():
 
 
 def test_claims_are_told_only_where_the_rows_say_something():
-    silent = ShownClaim("C3", "third", "not enough data", "missing", "fig1", "")
+    silent = ShownClaim(
+        "C3", "third", "not enough data", "missing", "fig1", "", to_train="two cells"
+    )
     page = Elements(render_bare([make_row()], {}, Context(claims=[silent])))
     assert "Claims of the study" not in page.text
     hint = ShownClaim(
@@ -281,8 +283,26 @@ def test_claims_are_told_only_where_the_rows_say_something():
     assert "3 claims: 1 contradicted, 2 not enough data." in told
     assert told.index("second") < told.index("first")
     assert "not enough data (at reduced scale: holds)" in told
-    assert "third" not in told
+    # What the rows say nothing about lies behind a fold, with what would decide it.
+    fold = told[told.index("Claims about which these rows say nothing yet: 1") :]
+    assert "third" in fold
+    assert "two cells" in fold
+    assert "third" not in told.removesuffix(fold)
     assert "recollect claims out" in told
+
+
+def test_claims_stand_by_recipe():
+    claims = [
+        ShownClaim("C10", "ten", "holds in 2 of 4 cells", ".9", "fig3", "", recipe="study"),
+        ShownClaim("C2", "two", "reproduced", ".9", "fig1", "", recipe="study", firm="97 %"),
+        ShownClaim("C2", "two", "contradicted", ".9", "fig1", "", recipe="plain"),
+    ]
+    page = Elements(render_bare([make_row()], {}, Context(claims=claims)))
+    told = page.text[page.text.index("Claims of the study") :]
+    assert "study, 2 claims: 1 holds in part, 1 reproduced. plain, 1 claim: 1 contradicted." in told
+    assert told.index("reproduced", told.index("remarks")) < told.index("holds in 2 of 4 cells")
+    assert "97 %" in told
+    assert "say nothing yet" not in told
 
 
 def test_pictures_of_models_stand_in_the_page():

@@ -15,16 +15,26 @@ from recollect.spec.recipes import RECIPES
 def judge_folders(
     folders: Sequence[Path], recipe: str | None = None, only: str | None = None
 ) -> dict[str, list[Verdict]]:
+    """Verdicts by recipe, of what stands in the folders."""
+    claims = choose_claims(only)
+    return judge_results(Results.load_all(folders), folders, recipe, claims)
+
+
+def judge_results(
+    results: Results,
+    folders: Sequence[Path],
+    recipe: str | None = None,
+    claims: Sequence[Claim] = CLAIMS,
+) -> dict[str, list[Verdict]]:
     """Verdicts by recipe: of the one that is named, else of the headline and of every other whose
     rows are there. Rows that differ from a recipe in something are judged when they are named, as
-    in "study but dropout=0".
+    in "study but dropout=0". `folders` are asked for what inspections found.
     """
-    claims = choose_claims(only)
-    results = Results.load_all(folders)
     there = recipes_of(results.rows)
     if recipe is not None and recipe not in (*RECIPES, *there):
-        known = sorted({*RECIPES, *there})
-        raise SpecError(f"--recipe {shorten(recipe)}: {suggest(recipe, known)}")
+        raise SpecError(
+            f"--recipe {shorten(recipe)}: {suggest(recipe, sorted({*RECIPES, *there}))}"
+        )
     kept = kept_per_token(folders)
     return {
         name: check(results.rows, results.curves, name, claims, kept)
