@@ -12,7 +12,7 @@ import sys
 
 import typer
 
-from recollect.cli import about, show, train
+from recollect.cli import about, folders, show, train
 from recollect.cli.printing import complain
 from recollect.errors import RecollectError, ResourceError, SpecError
 
@@ -26,14 +26,15 @@ for verb in (
     train.demo,
     train.run,
     train.resume,
-    train.status,
+    folders.status,
+    folders.merge,
     show.report,
     show.watch,
     show.inspect,
     show.figure,
     show.claims,
     show.failures,
-    show.export,
+    folders.export,
     about.mixers,
     about.tasks,
     about.presets,

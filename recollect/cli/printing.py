@@ -4,9 +4,12 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from recollect.errors import ResourceError
+
+MOST_COMPLAINTS = 5
 
 
 def say(text: str) -> None:
@@ -19,6 +22,14 @@ def complain(text: str) -> None:
         print(f"recollect: {text}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
+
+
+def complain_some(lines: Sequence[str]) -> None:
+    """The first of many complaints, and how many more there are."""
+    for line in lines[:MOST_COMPLAINTS]:
+        complain(line)
+    if len(lines) > MOST_COMPLAINTS:
+        complain(f"and {len(lines) - MOST_COMPLAINTS} more of that kind")
 
 
 def show_step(text: str, is_last: bool = True) -> None:

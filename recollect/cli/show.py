@@ -1,4 +1,4 @@
-"""Verbs that show results: report, watch, inspect, figure, claims, export."""
+"""Verbs that show results: report, watch, inspect, figure, claims, failures."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.options import Device, Folder, Folders, Output, Plugins, load_plugins
-from recollect.cli.printing import complain, render, say, show_step, write
+from recollect.cli.printing import complain_some, render, say, show_step, write
 from recollect.errors import SpecError
 
 
@@ -143,6 +143,7 @@ def figure(
 
     frame = Frame(*read_size(size), title=title, caption=caption)
     shown = Source.load(folders)
+    complain_some(shown.conflicts)
     if name in KINDS:
         look = Look(band, TAU if tau is None else tau, against)
         request = PictureRequest(name, look, frame, tuple(where))
@@ -172,9 +173,14 @@ def claims(
     or not enough data and what to train next.
     """
     from recollect.reports.paper.claims import verdicts as shown
-    from recollect.reports.paper.claims.asking import judge_folders
+    from recollect.reports.paper.claims.asking import choose_claims, judge_results
+    from recollect.running.results import Results
+    from recollect.store.joining.folders import find_stores
 
-    found = judge_folders(folders, recipe, only)
+    chosen = choose_claims(only)
+    results = Results.load_all(folders)
+    complain_some(results.conflicts)
+    found = judge_results(results, find_stores(folders), recipe, chosen)
     text = shown.to_json(found) if as_json else "\n".join(map(shown.to_lines, found.values()))
     if output is not None:
         from recollect.store.durable import write_output
@@ -206,40 +212,3 @@ def failures(folder: Folder) -> None:
         say(f"  {' '.join(row.run_id for row in failure.rows)}")
         if failure.traceback:
             write(failure.traceback)
-
-
-def export(
-    folder: Folder,
-    form: Annotated[str, typer.Option("--format", help="csv or json")] = "csv",
-    output: Output = None,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="with json: every evaluation of every run")
-    ] = False,
-    salvage: Annotated[
-        bool, typer.Option("--salvage", help="read what is readable of a damaged store")
-    ] = False,
-) -> None:
-    """One row per run, to standard output or a file."""
-    from recollect.analysis.export import to_csv, to_json
-    from recollect.store import Store
-
-    if form not in ("csv", "json"):
-        raise SpecError(f"--format {form}: must be csv or json")
-    points = None
-    if salvage:
-        from recollect.store.salvage import salvage as read_readable
-
-        rows, problems = read_readable(folder)
-        for problem in problems:
-            complain(problem)
-    else:
-        with Store.open(folder, read_only=True) as store:
-            rows, points = store.rows(), store.curves() if curves else None
-    text = to_csv(rows) if form == "csv" else to_json(rows, points)
-    if output is None:
-        write(text)
-    else:
-        from recollect.store.durable import write_output
-
-        write_output(output, text.encode())
-        say(f"{len(rows)} runs written to {output}")

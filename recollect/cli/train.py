@@ -1,4 +1,4 @@
-"""Verbs that train: demo, run, resume, score; and status."""
+"""Verbs that train: demo, run, resume, score."""
 
 import os
 import sys
@@ -120,18 +120,6 @@ def resume(
         plugins=plugin,
         retry_failed=retry_failed,
     )
-
-
-def status(folder: Folder) -> None:
-    """What is planned, running and done."""
-    from recollect.analysis.wording import counts_text, recipes_text
-    from recollect.store import Store
-
-    with Store.open(folder, read_only=True) as store:
-        say(counts_text(store.counts()))
-        say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
-        for note in store.notes()[-5:]:
-            say(f"note: {note.kind}: {note.text.strip().splitlines()[-1]}")
 
 
 def score(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from recollect.analysis import flatten
 from recollect.rows import Evaluation, RunRow
 from recollect.store import Store
+from recollect.store.joining.agreement import conflict_text, has_same_result
+from recollect.store.joining.folders import find_stores
 
 if TYPE_CHECKING:
     import pandas
@@ -19,6 +21,7 @@ class Results:
 
     rows: list[RunRow]
     curves: dict[str, list[Evaluation]]
+    conflicts: tuple[str, ...] = ()  # where folders have different results of a run, a line each
 
     @classmethod
     def load(cls, folder: Path | str) -> "Results":
@@ -28,19 +31,26 @@ class Results:
 
     @classmethod
     def load_all(cls, folders: Iterable[Path | str]) -> "Results":
-        """Several folders as one: a run that stands in more than one is taken from the first where
-        it ended in a result.
+        """Several folders as one, and a folder without results of its own as those inside it: a
+        run that stands in more than one is taken from the first where it ended in a result.
         """
         rows: dict[str, RunRow] = {}
         curves: dict[str, list[Evaluation]] = {}
-        for folder in folders:
+        homes: dict[str, Path] = {}
+        conflicts: list[str] = []
+        for folder in find_stores(folders):
             found = cls.load(folder)
             for row in found.rows:
-                if row.run_id not in rows or (not rows[row.run_id].has_result and row.has_result):
-                    rows[row.run_id] = row
-                    curves[row.run_id] = found.curves.get(row.run_id, [])
+                known, curve = rows.get(row.run_id), found.curves.get(row.run_id, [])
+                if known is None or (not known.has_result and row.has_result):
+                    rows[row.run_id], curves[row.run_id] = row, curve
+                    homes[row.run_id] = folder
+                elif row.has_result and not has_same_result(known, curves[row.run_id], row, curve):
+                    conflicts.append(conflict_text(known, homes[row.run_id], row, folder))
         return cls(
-            list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve}
+            list(rows.values()),
+            {run_id: curve for run_id, curve in curves.items() if curve},
+            tuple(conflicts),
         )
 
     def to_pandas(self) -> "pandas.DataFrame":

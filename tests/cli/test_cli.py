@@ -435,6 +435,7 @@ OPTIONS = {
         "--retry-failed",
     },
     "status": {"folder"},
+    "merge": {"into", "others"},
     "report": {"folders", "-o", "--output"},
     "watch": {"folders", "--port", "--token"},
     "inspect": {"folder", "run", "--again", "--device", "--plugin"},

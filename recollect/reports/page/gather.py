@@ -26,6 +26,7 @@ from recollect.reports.page.tables import UNDECIDED
 from recollect.rows import Evaluation, RunRow
 from recollect.running.results import Results
 from recollect.store import Store
+from recollect.store.joining.folders import find_stores
 
 MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay small enough to mail
 MAX_RECORD_BYTES = 50_000_000
@@ -57,23 +58,26 @@ def write_page(folders: Sequence[Path], output: Path | None = None) -> Path:
 def gather(folders: Sequence[Path]) -> Evidence:
     """All that stands in the folders, joined by run."""
     results = Results.load_all(folders)
-    sources, notes, facts = _origins(folders)
+    stores = find_stores(folders)
+    sources, notes, facts = _origins(folders, stores)
     context = Context(
         sources=sources,
-        notes=notes,
+        notes=[*notes, *(f"conflict: {line}" for line in results.conflicts)],
         facts=facts,
-        insides=_insides(folders),
-        claims=_claims(results, folders),
+        insides=_insides(stores),
+        claims=_claims(results, stores),
         commands=_commands(folders, results.rows),
     )
     return Evidence(results.rows, results.curves, context)
 
 
-def _origins(folders: Sequence[Path]) -> tuple[list[Source], list[str], list[tuple[str, str]]]:
+def _origins(
+    folders: Sequence[Path], stores: Sequence[Path]
+) -> tuple[list[Source], list[str], list[tuple[str, str]]]:
     sources: list[Source] = []
     notes: list[str] = []
     spans: list[tuple[float | None, float | None]] = []
-    for folder in folders:
+    for folder in stores:
         with Store.open(folder, read_only=True) as store:
             for sweep in store.sweeps():
                 sources.append(

@@ -34,13 +34,14 @@ class Source:
     name: str
     rows: Sequence[RunRow]
     curves: Curves
+    conflicts: tuple[str, ...] = ()  # runs with different results in several folders
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":
         """The folders as one, by their names."""
         results = Results.load_all(folders)
         name = ", ".join(folder.resolve().name for folder in folders)
-        return cls(name, results.rows, results.curves)
+        return cls(name, results.rows, results.curves, results.conflicts)
 
 
 @dataclass(frozen=True)

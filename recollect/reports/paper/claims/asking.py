@@ -12,14 +12,6 @@ from recollect.spec.base import shorten, suggest
 from recollect.spec.recipes import RECIPES
 
 
-def judge_folders(
-    folders: Sequence[Path], recipe: str | None = None, only: str | None = None
-) -> dict[str, list[Verdict]]:
-    """Verdicts by recipe, of what stands in the folders."""
-    claims = choose_claims(only)
-    return judge_results(Results.load_all(folders), folders, recipe, claims)
-
-
 def judge_results(
     results: Results,
     folders: Sequence[Path],

@@ -1,0 +1,1 @@
+"""Several stores as one: where they lie, whether their results agree, and copying between them."""

@@ -1,0 +1,164 @@
+"""Copying results between stores: what is taken, what is left, what a death leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rows_made import make_row
+from stores_made import make_store
+
+from recollect.errors import SpecError, StoreError
+from recollect.running.results import Results
+from recollect.store import Store, failpoint
+from recollect.store.database import FILE
+from recollect.store.joining.merging import merge
+
+
+def contents(folder: Path) -> tuple:
+    """All that a store says of its runs, but not when it was written."""
+    with Store.open(folder, read_only=True) as store:
+        assert store.check() == []
+        return (
+            {row.run_id: row for row in store.rows()},
+            store.curves(),
+            sorted((sweep.name, sweep.source, sorted(sweep.run_ids)) for sweep in store.sweeps()),
+        )
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> tuple[Path, Path]:
+    """Two machines, each with its part of a sweep trained."""
+    rows = [make_row(seed=seed, score=seed / 10) for seed in range(1, 5)]
+    waiting = [make_row(seed=seed, score=None, status="todo") for seed in range(1, 5)]
+    make_store(tmp_path / "a", [*rows[:2], *waiting[2:]], "sweep", "text")
+    make_store(tmp_path / "b", [*waiting[:2], *rows[2:]], "sweep", "text")
+    return tmp_path / "a", tmp_path / "b"
+
+
+def test_two_halves_are_a_whole(tmp_path: Path, halves):
+    found = merge(tmp_path / "whole", halves)
+    assert [(one.runs, one.new, one.results, one.equal) for one in found] == [
+        (4, 4, 2, 0),
+        (4, 0, 2, 0),
+    ]
+    whole = Results.load(tmp_path / "whole")
+    assert {row.spec["seed"]: row.score for row in whole.rows} == {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4}
+    assert len(whole.curves) == 4
+    with Store.open(tmp_path / "whole") as store:
+        assert [(sweep.name, sweep.source) for sweep in store.sweeps()] == [("sweep", "text")]
+        assert len(store.sweeps()[0].run_ids) == 4
+
+
+def test_a_copy_says_what_the_original_says(tmp_path: Path):
+    make_store(
+        tmp_path / "a",
+        [
+            make_row(seed=1, score=0.25),
+            make_row(seed=2, score=0.1, status="diverged", diverged_step=3),
+            make_row(seed=3, score=None, status="todo"),
+        ],
+    )
+    merge(tmp_path / "copy", [tmp_path / "a"])
+    assert contents(tmp_path / "copy") == contents(tmp_path / "a")
+    with Store.open(tmp_path / "a") as one, Store.open(tmp_path / "copy") as two:
+        assert one.span() == two.span()  # when it was trained, not when it was copied
+
+
+def test_merging_again_changes_nothing(tmp_path: Path, halves):
+    merge(tmp_path / "whole", halves)
+    before = contents(tmp_path / "whole")
+    found = merge(tmp_path / "whole", halves)
+    assert [(one.new, one.results, one.equal) for one in found] == [(0, 0, 2), (0, 0, 2)]
+    assert contents(tmp_path / "whole") == before
+    # Into one of them, of a folder of folders that holds it too.
+    (one,) = [found for found in merge(halves[0], [tmp_path]) if found.folder == halves[1]]
+    assert (one.results, one.conflicts) == (2, ())
+
+
+def test_a_conflict_is_told_and_nothing_is_overwritten(tmp_path: Path):
+    make_store(tmp_path / "a", [make_row(seed=1, score=0.5), make_row(seed=2, score=0.9)])
+    make_store(tmp_path / "b", [make_row(seed=1, score=0.6), make_row(seed=3, score=0.7)])
+    before = Results.load(tmp_path / "a").rows
+    (found,) = merge(tmp_path / "a", [tmp_path / "b"])
+    assert (found.results, found.equal) == (1, 0)  # the others are taken over all the same
+    assert found.conflicts == (
+        f"run {before[0].run_id} (attention lr=0.001 seed=1): done 0.5000 after 100 steps in "
+        f"{tmp_path / 'a'}, done 0.6000 after 100 steps in {tmp_path / 'b'}",
+    )
+    assert Results.load(tmp_path / "a").rows[:2] == before
+
+
+def test_what_has_no_result_there_is_todo_here_and_a_failure_here_is_replaced(tmp_path: Path):
+    failed = make_row(seed=1, score=0.0, status="failed", failure="oom: too large")
+    make_store(tmp_path / "a", [failed])
+    make_store(tmp_path / "b", [make_row(seed=2, score=None, status="running")])
+    merge(tmp_path / "into", [tmp_path / "a", tmp_path / "b"])
+    assert {row.status for row in Results.load(tmp_path / "into").rows} == {"todo"}
+    make_store(tmp_path / "c", [make_row(seed=1, score=0.8)])
+    merge(tmp_path / "a", [tmp_path / "c"])
+    (row,) = Results.load(tmp_path / "a").rows
+    assert (row.status, row.score, row.failure) == ("done", 0.8, None)
+
+
+def test_a_run_that_a_living_process_trains_is_left_to_it(tmp_path: Path):
+    make_store(tmp_path / "b", [make_row(seed=1, score=0.8)])
+    make_store(tmp_path / "a", [make_row(seed=1, score=None, status="todo")])
+    with Store.open(tmp_path / "a") as store:
+        from recollect.store.ownership import this_process
+
+        store.claim([store.rows()[0].run_id], this_process(), 600.0)
+    (found,) = merge(tmp_path / "a", [tmp_path / "b"])
+    assert (found.held, found.results) == (1, 0)
+    assert Results.load(tmp_path / "a").rows[0].status == "running"
+
+
+def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Path, halves):
+    with pytest.raises(SpecError, match="nothing to merge into"):
+        merge(halves[0], [halves[0]])
+    with pytest.raises(SpecError, match=f"no results in {tmp_path / 'none'}"):
+        merge(tmp_path / "into", [halves[0], tmp_path / "none"])
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / FILE).write_bytes(b"not a database at all" * 500)
+    with pytest.raises(StoreError, match=str(bad)):
+        merge(tmp_path / "into", [halves[0], bad])
+    assert not (tmp_path / "into").exists()
+
+
+def test_an_id_with_two_specifications_is_refused(tmp_path: Path):
+    one = make_row(seed=1)
+    other = make_row(seed=2, run_id=one.run_id)
+    make_store(tmp_path / "a", [one])
+    make_store(tmp_path / "b", [other])
+    before = contents(tmp_path / "a")
+    with pytest.raises(StoreError, match=f"run {one.run_id} has another specification in"):
+        merge(tmp_path / "a", [tmp_path / "b"])
+    assert contents(tmp_path / "a") == before
+
+
+@pytest.mark.parametrize(
+    ("where", "passing"), [("store.written", 1), ("store.written", 2), ("store.committed", 2)]
+)
+def test_a_process_that_is_killed_has_copied_a_store_or_nothing_of_it(
+    tmp_path: Path, halves, where: str, passing: int
+):
+    into = tmp_path / "into"
+    merge(tmp_path / "expected", halves)
+    script = "import sys, pathlib; from recollect.store.joining.merging import merge; "
+    script += "merge(pathlib.Path(sys.argv[1]), [pathlib.Path(at) for at in sys.argv[2:]])"
+    ended = subprocess.run(
+        [sys.executable, "-c", script, into, *halves],
+        env=os.environ | {failpoint.VARIABLE: f"{where}:{passing}"},
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    if (into / FILE).exists():
+        with Store.create(into) as store:
+            assert store.check() == []
+            assert store.counts()["running"] == 0
+            assert store.counts()["done"] in (0, 2, 4)
+    merge(into, halves)
+    assert contents(into) == contents(tmp_path / "expected")
