@@ -2,8 +2,8 @@
 
 Only this package prints, and only it knows about exit codes and signals. Nothing heavy is imported
 before it is needed: `recollect --help` and `recollect status` never load torch.
-Exit codes: 0 done; 1 some runs failed; 2 bad specification or usage; 3 damaged store; 4 out of disk
-or memory; 130/143 stopped.
+Exit codes: 0 done; 1 some runs failed or are left; 2 bad specification or usage; 3 damaged store;
+4 out of disk or memory; 128 + the signal's number: stopped (docs/guarantees.md has the table).
 """
 
 import io
@@ -14,7 +14,7 @@ import typer
 
 from recollect.cli import about, folders, show, train
 from recollect.cli.printing import complain
-from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.errors import RecollectError, as_refusal
 
 app = typer.Typer(
     add_completion=False,
@@ -69,17 +69,9 @@ def _exit_code() -> int:
         return 130
     except BrokenPipeError:
         return 0  # the reader has all it wanted
-    except MemoryError:
-        complain("out of memory; close other programs or use a smaller batch, width or length")
-        return ResourceError.exit_code
-    except OSError as error:
-        complain(f"{error.filename}: {error.strerror}; give another path")
-        return SpecError.exit_code
-    except Exception as error:
+    except BaseException as error:  # what a plug-in raises may be of any kind
         if os.environ.get("RECOLLECT_DEBUG"):
             raise
-        complain(
-            f"internal error: {type(error).__name__}: {error}\nplease report it; "
-            "RECOLLECT_DEBUG=1 shows where it happened"
-        )
-        return 1
+        refusal = as_refusal(error)
+        complain(str(refusal))
+        return refusal.exit_code

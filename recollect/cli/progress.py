@@ -28,6 +28,8 @@ from recollect.running.events import (
 from recollect.running.planning.speed import SpeedModel
 from recollect.spec.run import RunSpec
 
+FORETELLING_SHARE = 0.02  # of the time may go into reckoning how much is left
+
 
 @dataclass
 class _Pack:
@@ -59,6 +61,8 @@ class Progress:
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
         self._since = time.monotonic()  # up to when time is accounted for
+        self._foretold: float | None = None
+        self._foretold_at, self._foretelling_s = 0.0, 0.0
         self._search = ""  # how far a search has come; then not everything will be trained
         for row in rows:
             if row.is_finished:
@@ -113,7 +117,7 @@ class Progress:
                     left[gone.shape_id] += gone.step * len(gone.running)
             case RunsEvaluated():
                 for run_id, evaluation in event.evaluations.items():
-                    run = self._pack_of(run_id).running[run_id]
+                    run = self._pack_of(run_id)[1].running[run_id]
                     score = evaluation.score(run.task.score_name)
                     self._note_score(run.model.mixer.name, run.train.lr, score)
             case RunProgress():
@@ -142,13 +146,30 @@ class Progress:
         """
         if run.run_id in self._left_elsewhere:
             return self._left_elsewhere.pop(run.run_id)
-        pack = self._pack_of(run.run_id)
-        return run.train.steps - (pack.step if pack.running.pop(run.run_id, None) else 0)
+        number, pack = self._pack_of(run.run_id)
+        left = run.train.steps - (pack.step if pack.running.pop(run.run_id, None) else 0)
+        if not pack.running:
+            self._packs.pop(number, None)
+        return left
 
-    def _pack_of(self, run_id: str) -> _Pack:
+    def _pack_of(self, run_id: str) -> tuple[int, _Pack]:
+        """With its number; an empty one if it trains nowhere."""
         return next(
-            (pack for pack in self._packs.values() if run_id in pack.running), _Pack("", {}, 0)
+            (found for found in self._packs.items() if run_id in found[1].running),
+            (-1, _Pack("", {}, 0)),
         )
+
+    def _foretell(self) -> float | None:
+        """As `remaining_s`, but reckoned so rarely that it takes a small share of the time: in a
+        sweep of thousands of shapes it is long work.
+        """
+        now = time.monotonic()
+        if now - self._foretold_at >= self._foretelling_s / FORETELLING_SHARE:
+            self._foretold, self._foretold_at = self.remaining_s, now
+            self._foretelling_s = time.monotonic() - now
+        elif self._foretold is not None:
+            return max(0.0, self._foretold - (now - self._foretold_at))
+        return self._foretold
 
     def _note_row(self, row: RunRow) -> None:
         if row.score is not None:
@@ -164,7 +185,7 @@ class Progress:
         """What a log should hold of this event."""
         match event:
             case RunEnded():
-                left = "" if self._search else _eta(self.remaining_s)
+                left = "" if self._search else _eta(self._foretell())
                 return f"[{self.ended}/{self.runs}] {_ending(event)}{left}"
             case Remark():
                 return event.text
@@ -177,7 +198,7 @@ class Progress:
         bar = Table.grid(padding=(0, 1))
         share = self.done / self.total if self.total else 1.0
         # A search trains less than all, how much less is not known before.
-        left = "" if self._search else _eta(self.remaining_s).lstrip(", ")
+        left = "" if self._search else _eta(self._foretell()).lstrip(", ")
         bar.add_row(
             f"{self.ended} of {self.runs} runs",
             ProgressBar(total=1.0, completed=share, width=40),

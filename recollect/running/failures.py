@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from recollect.errors import ResourceError
+from recollect.errors import ResourceError, lacks_memory
 from recollect.mixers.plugins.remembered import resume_command
 from recollect.rows import RunRow
 from recollect.store import Store
@@ -18,11 +18,8 @@ RUNS_HEADER = "runs "
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch says it in several ways: on a CPU as a RuntimeError with one of these texts."""
-    texts = ("can't allocate memory", "out of memory", "not enough memory")
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-        text in str(error).lower() for text in texts
-    )
+    """torch says it in several ways."""
+    return isinstance(error, torch.OutOfMemoryError) or lacks_memory(error)
 
 
 def is_device_lost(error: BaseException) -> bool:

@@ -12,8 +12,8 @@ import time
 from types import FrameType
 from typing import Any, Self
 
-# USR2 is what batch systems send before they preempt a job.
-_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR2": 143}
+# USR2 is what batch systems send before they preempt a job, HUP what a terminal sends that closes.
+_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGUSR2": 143, "SIGHUP": 129}
 SECOND_AFTER_S = 1.0
 
 
@@ -27,9 +27,11 @@ class Interrupts:
         self._since = 0.0  # when the first one came
         self._before: dict[int, Any] = {}
         for name in _EXIT_CODES:
-            number = getattr(signal, name, None)  # SIGUSR2 does not exist everywhere
-            if number is not None:
-                self._before[number] = signal.signal(number, self._remember)
+            number = getattr(signal, name, None)  # some do not exist everywhere
+            # Under nohup the end of the terminal is no reason to stop.
+            if number is None or (name, signal.getsignal(number)) == ("SIGHUP", signal.SIG_IGN):
+                continue
+            self._before[number] = signal.signal(number, self._remember)
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,11 @@ def runs(make_run) -> tuple[RunSpec, ...]:
     return tuple(make_run({"train.lr": lr, "train.steps": 100}) for lr in (1e-3, 1e-2, 1e-1))
 
 
+@pytest.fixture(autouse=True)
+def _reckoned_for_every_line(monkeypatch):
+    monkeypatch.setattr(view, "FORETELLING_SHARE", 1e9)
+
+
 def row(run: RunSpec, status: str = "todo", accuracy: float | None = None) -> RunRow:
     return RunRow(
         run.run_id, run.model_dump(mode="json"), status, "accuracy", 0.25, accuracy=accuracy
@@ -217,6 +222,38 @@ def test_a_run_that_another_process_starts_again_is_to_do_again(runs):
 
 def test_nothing_is_foretold_before_a_step_is_made(runs):
     assert Progress([row(run) for run in runs]).remaining_s is None
+
+
+def test_what_is_left_is_not_reckoned_for_every_line(runs, monkeypatch):
+    """Each look takes two seconds here, so the next one is due after a hundred."""
+    now, looks = [1000.0], []
+    monkeypatch.setattr(view, "FORETELLING_SHARE", 0.02)
+    monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
+
+    def reckon(self):
+        looks.append(1)
+        now[0] += 2.0
+        return 500.0
+
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    monkeypatch.setattr(Progress, "remaining_s", property(reckon))
+    ended = RunEnded(runs[0], "done", looked(0.5), 100)
+    assert progress.line(ended).endswith("8 min 20 s left")
+    now[0] += 58.0
+    assert progress.line(ended).endswith("7 min 20 s left")
+    assert len(looks) == 1
+    now[0] += 50.0
+    assert progress.line(ended).endswith("8 min 20 s left")
+    assert len(looks) == 2
+
+
+def test_packs_that_have_ended_are_forgotten(runs):
+    progress = Progress([row(run) for run in runs])
+    for number, run in enumerate(runs):
+        feed(progress, PackStarted((run,), 0, pack=number), Advanced(1, pack=number))
+        feed(progress, RunEnded(run, "done", looked(0.5), 1))
+    assert progress._packs == {}
+    assert progress.done == 300
 
 
 # ---- in a log ----

@@ -57,3 +57,18 @@ def test_handlers_are_given_back():
     with Interrupts():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_terminal_that_closes_stops_unless_nobody_minds(clock, ended):
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interrupts.exit_code() == 129
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert interrupts.exit_code() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert ended == []

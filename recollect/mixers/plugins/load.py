@@ -43,7 +43,9 @@ def load_plugin(path: Path) -> None:
             specification.loader.exec_module(module)
     except RecollectError as error:
         raise SpecError(f"--plugin {path}: {error}") from None
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         place = place_of(error, file.parent)
         where = "" if place is None else f", line {place.line}"
         if place is not None and place.file != file:

@@ -18,7 +18,7 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from recollect.errors import RecollectError, Stopped
+from recollect.errors import RecollectError, Stopped, as_refusal
 from recollect.running.signals import Interrupts
 
 # To save in, after the parent is gone. What takes longer is cut off: the last checkpoint holds.
@@ -61,7 +61,7 @@ def train_in_process(assignment: Assignment, sender: Connection) -> None:
     except BaseException as error:
         if os.environ.get("RECOLLECT_DEBUG"):
             traceback.print_exc()
-        _tell(sender, _as_refusal(error))
+        _tell(sender, as_refusal(error, " in a worker process"))
     else:
         _tell(sender, Said.ENDED)
 
@@ -112,12 +112,3 @@ def _watch_parent() -> threading.Event:
 def _tell(sender: Connection, what: Said | RecollectError) -> None:
     with contextlib.suppress(OSError):  # the parent is gone
         sender.send(what)
-
-
-def _as_refusal(error: BaseException) -> RecollectError:
-    """A bug, or what a plug-in raised beside training, in the words of the command line."""
-    lines = str(error).splitlines()
-    return RecollectError(
-        f"internal error in a worker process: {type(error).__name__}: "
-        f"{lines[0] if lines else ''}\nplease report it; RECOLLECT_DEBUG=1 shows where it happened"
-    )
