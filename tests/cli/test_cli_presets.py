@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.reports.paper.presets import NAMES, preset_text
+from recollect.reports.paper.presets import EXPERIMENTS, preset_text
 from recollect.running.planning.priority import coarse_rates
 from recollect.store import Store
 
@@ -27,8 +27,8 @@ TINY = [
 
 def test_the_presets_are_listed_and_can_be_copied(command, tmp_path: Path):
     lines = command("presets").out.splitlines()
-    assert [line.split()[0] for line in lines[1:-1]] == [f"paper:{name}" for name in NAMES]
-    assert {line.split()[3] for line in lines[1:-1]} <= {"study", "plain"}
+    assert [line.split()[0] for line in lines[1:-1]] == [f"paper:{name}" for name in EXPERIMENTS]
+    assert {line.split()[3] for line in lines[1:-1]} == {"study"}
     assert lines[-1].strip() == "--recipe NAME trains it under another recipe"
     assert lines[6].split()[1:3] == ["195", "36"]
     assert command("presets", "fig6").out == preset_text("fig6")

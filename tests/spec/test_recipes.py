@@ -140,7 +140,9 @@ def test_a_task_that_a_recipe_does_not_cover_is_refused():
     table = {"task": {"name": "copying"}, "model": {"mixer": "mamba"}}
     with pytest.raises(SpecError) as error:
         RECIPES["zoology"].fill(table)
-    assert str(error.value).startswith("recipe zoology covers mqar and recall, not copying; use ")
+    assert str(error.value).startswith(
+        "recipe zoology covers mqar and recall, not copying; use plain or study, or none"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The study's experiments by name: `paper:fig1` at its full scale, `paper:fig1:small` for a laptop.
+"""Experiments by name: `paper:fig1` at the study's full scale, `paper:fig1:small` for a laptop; and
+`paper:why`, which the study does not ask.
 
 Each is a plain specification in presets/, and where the study is silent a comment at the line says
 what was chosen. To change one beyond `--set`, copy it (`recollect presets fig1 > mine.toml`).
@@ -21,6 +22,8 @@ NAMES = (
     *("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig11", "fig12", "fig13"),
     *("table1", "table2", "table3", "table4"),
 )
+BEYOND = ("why",)  # what the study does not ask
+EXPERIMENTS = (*NAMES, *BEYOND)
 PREFIX = "paper:"
 _FOLDER = Path(__file__).with_name("presets")
 
@@ -51,8 +54,8 @@ def preset_text(name: str, scale: Scale = "full") -> str:
             f"{PREFIX}{name} is a diagram, there is nothing to train; `recollect presets` lists "
             "what there is"
         )
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
+    if name not in EXPERIMENTS:
+        near = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.6)
         remedy = f"did you mean {PREFIX}{near[0]}?" if near else "`recollect presets` lists them"
         raise SpecError(f"{shorten(PREFIX + name)} is no experiment of the study; {remedy}")
     if scale not in SCALES:
@@ -89,7 +92,7 @@ def list_presets() -> list[Preset]:
     """
     return [
         Preset(name, _about(name), _recipe(name), {scale: _runs(name, scale) for scale in SCALES})
-        for name in NAMES
+        for name in EXPERIMENTS
     ]
 
 

@@ -6,7 +6,7 @@ Rules, all of them functions of the specification alone:
   of a string task), the mixer and its options, rate and seeds, and when a run is looked at or may
   stop early. A setting that no recipe knows, of a newer version or by hand, is a difference.
 - The nearest recipe is the one with the fewest differences; of equally near ones the first of
-  study, zoology, plain.
+  study, zoology, plain. Of recipes that fit exactly, the last: a run that is plain is no more.
 - A run below the study's vocabulary or alphabet is a reduced one. So few steps want other rows, a
   longer warmup and rope (docs/decisions/demo-size.md), and a CPU computes in fp32 whatever
   precision is asked: these are not compared.
@@ -91,7 +91,7 @@ def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
             and key not in EVALUATION_KEYS
             and made.get(key, _ABSENT) != choices.get(key, _ABSENT)
         ]
-        if nearest is None or len(differing) < len(nearest[1]):
+        if nearest is None or not differing or len(differing) < len(nearest[1]):
             nearest = name, differing
     if nearest is None:
         return UNCOVERED, []

@@ -24,7 +24,7 @@ from typing import Any
 
 from recollect.errors import SpecError
 
-# In the order in which the nearest one is looked for: of two equally near ones, the first.
+# The order decides between two that are equally near, see label.py.
 NAMES = ("study", "zoology", "plain")
 # What a specification says of its training -> what it decides with that: the same in other words,
 # or how often a run of that length is looked at.
