@@ -101,18 +101,29 @@ PAGE = {
     "key": PALETTE[0],
 }
 SCORE_SCALE = ("#f4f8fb", "#cfe3f0", "#9cc7e0", "#5fa4cb", "#0072b2")  # one hue: ordered in grey
-# Viridis without its palest end, which would not show on white.
-RATE_SCALE = (
-    "#440154",
-    "#482878",
-    "#3e4a89",
-    "#31688e",
-    "#26828e",
-    "#1f9e89",
-    "#35b779",
-    "#6dcd59",
-    "#b4de2c",
+_VIRIDIS = (
+    *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
+    *("#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"),
 )
+RATE_SCALE = _VIRIDIS[:-1]  # without its palest end, which would not show on white
+# The same on a dark page.
+DARK_PAGE = {
+    "ink": "#e6e9ed",
+    "soft": "#a3abb5",
+    "faint": "#7d8590",
+    "line": "#31373e",
+    "edge": "#4a525c",
+    "grid": "#262b31",
+    "wash": "#1e2227",
+    "missing": "#24292f",
+    "paper": "#15181c",
+    "good": "#3fbf94",
+    "warn": "#f0954a",
+    "key": "#56B4E9",
+}
+DARK_SCORE_SCALE = ("#1b2630", "#1d4258", "#24658c", "#2f8bc0", "#7cc4ee")
+DARK_RATE_SCALE = _VIRIDIS[3:]
+LEAST_CONTRAST = 4.0  # of a line against the page behind it, as WCAG counts it
 
 
 def mixer_style(mixer: str) -> LineStyle:
@@ -147,6 +158,31 @@ def shade(colour: str, amount: float) -> str:
     end = 255 if amount > 0 else 0
     parts = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return "#" + "".join(f"{round(part + (end - part) * abs(amount)):02X}" for part in parts)
+
+
+def on_dark(colour: str) -> str:
+    """The colour with as little white in it as shows on the dark page; black becomes ink."""
+    if colour.upper() == "#000000":
+        return DARK_PAGE["ink"]
+    for step in range(11):
+        lighter = shade(colour, step / 10)
+        if contrast(lighter, DARK_PAGE["paper"]) >= LEAST_CONTRAST:
+            break
+    return lighter
+
+
+def contrast(one: str, other: str) -> float:
+    """From 1 for equal colours to 21 for black on white: WCAG 2's ratio of relative luminances."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _count(variants: Counter[str], mixer: str) -> int:

@@ -11,14 +11,17 @@ from study_made import study_rows
 from recollect.analysis import group_cells, summarise
 from recollect.mixers.registry import MIXERS
 from recollect.plotting.colours import (
+    DARK_PAGE,
     DASHES,
     MARKERS,
     MIXER_STYLES,
     PAGE,
     PALETTE,
     SHADES,
+    contrast,
     line_styles,
     mixer_style,
+    on_dark,
     series_style,
     shade,
 )
@@ -160,7 +163,7 @@ def test_lines_that_are_no_mixers_have_the_palette():
 
 def test_page_and_figures_use_the_same_colours():
     labels = page_labels(["hyena", "mamba", "attention"])
-    assert {name: label["colour"] for name, label in labels.items()} == {
+    assert {name: label["light"] for name, label in labels.items()} == {
         name: mixer_style(name).colour for name in ("hyena", "mamba", "attention")
     }
     rows = study_rows(("attention", "hyena", "mamba"), seeds=(1,), rates=(1e-3, 1e-2))
@@ -187,3 +190,30 @@ def test_the_page_has_no_colours_of_its_own():
         assert "rgba(" not in text
     used = set(re.findall(r"var\(--(\w+)\)", (HERE / "page.css").read_text(encoding="utf-8")))
     assert used <= set(PAGE)
+
+
+# --- on a dark page
+
+
+@pytest.mark.parametrize("mixer", MIXER_STYLES)
+def test_a_mixer_shows_on_the_dark_page_and_keeps_its_hue(mixer):
+    colour = mixer_style(mixer).colour
+    dark = on_dark(colour)
+    assert contrast(dark, DARK_PAGE["paper"]) >= 4
+    if colour != "#000000":
+        order = sorted(range(3), key=lambda at: colour[1 + 2 * at : 3 + 2 * at])
+        parts = [int(dark[1 + 2 * at : 3 + 2 * at], 16) for at in order]
+        assert parts == sorted(parts)
+
+
+def test_both_pages_have_the_same_names_and_text_that_can_be_read():
+    assert DARK_PAGE.keys() == PAGE.keys()
+    for page in (PAGE, DARK_PAGE):
+        for name in ("ink", "soft", "good", "warn"):
+            assert contrast(page[name], page["paper"]) >= 4.5, name
+
+
+def test_contrast_is_that_of_wcag():
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
+    assert contrast("#123456", "#123456") == 1

@@ -1,10 +1,29 @@
-"""What was found, in sentences: of each mixer over all its cells, and of each cell alone."""
+"""What was found, in sentences: how mixers compare at each task and size, then of each mixer over
+all its cells, and of each cell alone.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from recollect.analysis import CellSummary, cautions, count_text, decades_text, score_text, sentence
+from recollect.analysis import (
+    CellSummary,
+    cautions,
+    count_text,
+    decades_text,
+    ranking,
+    score_text,
+    sentence,
+)
 from recollect.plotting.coordinates import Coordinates
+
+MOST_VERDICTS = 24  # tasks and sizes
+
+
+class ComparedMixers(NamedTuple):
+    """One task and size, and what sets the mixers trained there apart."""
+
+    place: str
+    sentences: list[str]
 
 
 class FoundSentence(NamedTuple):
@@ -13,6 +32,21 @@ class FoundSentence(NamedTuple):
     sentence: str
     cautions: list[str]
     solved: bool
+
+
+def comparisons(
+    summaries: Sequence[CellSummary], places: Sequence[Coordinates]
+) -> list[ComparedMixers]:
+    """Task by task and size by size, where at least two cells have a result."""
+    panels: dict[tuple[str, str, str], list[tuple[str, CellSummary]]] = {}
+    for summary, place in zip(summaries, places, strict=True):
+        key = place.task, place.width, place.depth
+        panels.setdefault(key, []).append((place.label, summary))
+    found = [
+        ComparedMixers(f"{task} · width {width} · {_layers(depth)}", ranking(named))
+        for (task, width, depth), named in panels.items()
+    ]
+    return [compared for compared in found if compared.sentences][:MOST_VERDICTS]
 
 
 def mixer_findings(
@@ -72,6 +106,10 @@ def _doubts(solved: list[CellSummary]) -> list[str]:
         return []
     reach = "reaches" if open_ones == 1 else "reach"
     return [f"{count_text(open_ones, 'window')} {reach} the edge of the grid."]
+
+
+def _layers(depth: str) -> str:
+    return f"{depth} layer{'' if depth == '1' else 's'}"
 
 
 def _where(summary: CellSummary) -> str:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from recollect.analysis import get_setting
+from recollect.analysis.settings import DEPTH, WIDTH
 from recollect.reports.inspect.record import FOLDER
 from recollect.reports.page.context import (
     Context,
@@ -31,12 +33,13 @@ from recollect.store.joining.folders import find_stores
 MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay small enough to mail
 MAX_RECORD_BYTES = 50_000_000
 PNG = b"\x89PNG\r\n\x1a\n"
-# Which of the study's figures draws what a section of the page shows.
-FIGURES_OF = {
-    "rates": ("fig1", "fig5", "fig7", "fig13"),
-    "maps": ("fig3", "fig12"),
-    "scaling": ("fig2", "fig4", "fig11"),
-    "curves": ("fig6",),
+# What draws a section of the page as a file: a picture of any rows, and the study's own figures.
+FIGURES_OF: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rates": ("rates", ("fig1", "fig5", "fig7", "fig13")),
+    "windows": ("windows", ()),
+    "best": ("curves", ("fig6",)),
+    "maps": ("", ("fig3", "fig12")),
+    "scaling": ("scaling", ("fig2", "fig4", "fig11")),
 }
 
 
@@ -123,20 +126,28 @@ def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:
-    """What makes each section's pictures as files; its numbers, if the study has no such figure."""
+    """What makes each section's pictures, or its numbers, as files."""
     from recollect.reports.paper.figures.all_figures import DEFINITIONS
 
     where = shlex.join(map(str, folders))
     ended = [row for row in rows if row.has_result]
-    numbers = _exports(folders, "--format csv", "csv")
-    commands = {"claims": [f"recollect claims {where}"], "runs": numbers}
-    for section, names in FIGURES_OF.items():
+    commands = {
+        "claims": [f"recollect claims {where}"],
+        "runs": _exports(folders, "--format csv", "csv"),
+    }
+    for section, (kind, names) in FIGURES_OF.items():
         fitting = [name for name in names if any(DEFINITIONS[name].fits(row) for row in ended)]
-        drawn = [f"recollect figure {name} {where} -o {name}.pdf" for name in fitting]
-        commands[section] = drawn or (
-            _exports(folders, "--format json --curves", "json") if section == "curves" else numbers
-        )
+        drawn = [kind, *fitting] if kind and _can_be_drawn(kind, ended) else fitting
+        commands[section] = [f"recollect figure {name} {where} -o {name}.pdf" for name in drawn]
+    commands["curves"] = _exports(folders, "--format json --curves", "json")
     return commands
+
+
+def _can_be_drawn(kind: str, ended: Sequence[RunRow]) -> bool:
+    """Whether there is a result; lines over sizes need two of them."""
+    keys = (WIDTH, DEPTH, "task.length")
+    sizes = {tuple(get_setting(row, key) for key in keys) for row in ended}
+    return len(sizes) > (1 if kind == "scaling" else 0)
 
 
 def _exports(folders: Sequence[Path], options: str, suffix: str) -> list[str]:

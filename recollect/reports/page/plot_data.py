@@ -13,15 +13,28 @@ from recollect.analysis import ZOOLOGY_RATES, CellSummary, Curves, Rate, Window,
 from recollect.analysis.bands import BANDS, band
 from recollect.analysis.cells import Cell
 from recollect.analysis.curves import plateaus
+from recollect.analysis.seeds import windows_by_threshold
+from recollect.analysis.seeds.thresholds import RESAMPLES
 from recollect.errors import SpecError
-from recollect.plotting.colours import PAGE, RATE_SCALE, SCORE_SCALE, LineStyle, line_styles
+from recollect.plotting.colours import (
+    DARK_PAGE,
+    DARK_RATE_SCALE,
+    DARK_SCORE_SCALE,
+    PAGE,
+    RATE_SCALE,
+    SCORE_SCALE,
+    LineStyle,
+    line_styles,
+    on_dark,
+)
 from recollect.plotting.coordinates import Coordinates, in_order, number
 from recollect.plotting.text import LONGEST_LINE, SCORE_NAMES, plain
 from recollect.rows import RunRow
 
-MAX_POINTS = 60  # of one curve
-MAX_ALL_POINTS = 250_000  # of all curves together: they are the largest part of a page
+MAX_POINTS = 40  # of one curve
+MAX_ALL_POINTS = 10_000  # of all curves together: they are the largest part of a page
 MIN_POINTS = 8
+MOST_RESAMPLED = 40  # cells: their windows against tau have intervals; of more it takes too long
 LINE_WIDTH = 2  # pixels; dashes are given in line widths
 # plotly's names for matplotlib's markers.
 SYMBOLS = {
@@ -52,8 +65,10 @@ def plot_data(
     labels = list(mixers)
     steps: dict[tuple[int, ...], int] = {}
     points = max(MIN_POINTS, min(MAX_POINTS, MAX_ALL_POINTS // max(1, len(curves))))
+    resamples = RESAMPLES if len(summaries) <= MOST_RESAMPLED else 0
     cells = [
         _cell(summary, curves, steps, points)
+        | {"taus": _taus(summary.cell, resamples)}
         | {
             "task": tasks.index(place.task),
             "width": widths.index(place.width),
@@ -67,7 +82,10 @@ def plot_data(
         "zoology": list(ZOOLOGY_RATES),
         "bands": list(BANDS),
         "scoreNames": SCORE_NAMES,
-        "colours": PAGE | {"scores": list(SCORE_SCALE), "rates": list(RATE_SCALE)},
+        "colours": {
+            "light": PAGE | {"scores": SCORE_SCALE, "rates": RATE_SCALE},
+            "dark": DARK_PAGE | {"scores": DARK_SCORE_SCALE, "rates": DARK_RATE_SCALE},
+        },
         "lineWidth": LINE_WIDTH,
         "tasks": [_name(task) for task in tasks],
         "widths": [_name(width) for width in widths],
@@ -91,7 +109,8 @@ def _label(label: str, style: LineStyle) -> dict[str, str]:
     dashes = ",".join(f"{LINE_WIDTH * length:g}px" for length in style.dashes)
     return {
         "name": _name(label),
-        "colour": style.colour,
+        "light": style.colour,
+        "dark": on_dark(style.colour),
         "symbol": SYMBOLS[style.marker],
         "dash": dashes or "solid",
     }
@@ -110,16 +129,39 @@ def _cell(
         "parameters": cell.parameters,
         "state": cell.state_size,
         "levels": _levels(cell),
-        "rates": [_rate(rate, curves, steps, points) for rate in cell.rates],
+        "rates": [
+            _rate(rate, curves, steps, points, is_best=rate is summary.best) for rate in cell.rates
+        ],
     }
 
 
+def _taus(cell: Cell, resamples: int) -> list[list[Any]]:
+    """[tau, decades, whether the grid ended first, low and high of the interval or null]"""
+    return [
+        [
+            found.tau,
+            _rounded_decades(found.decades),
+            found.is_open,
+            *(map(_rounded_decades, found.interval) if found.interval else (None, None)),
+        ]
+        for found in windows_by_threshold(cell, resamples=resamples)
+    ]
+
+
+def _rounded_decades(decades: float) -> float:
+    return round(decades, 3)
+
+
 def _rate(
-    rate: Rate, curves: Curves, steps: dict[tuple[int, ...], int], points: int
+    rate: Rate,
+    curves: Curves,
+    steps: dict[tuple[int, ...], int],
+    points: int,
+    is_best: bool,
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
         "lr": rate.lr,
-        "runs": [_run(row, rate, curves, steps, points) for row in rate.rows],
+        "runs": [_run(row, rate, curves, steps, points, is_best) for row in rate.rows],
     }
     if rate.scores:
         found["mean"] = _rounded(rate.mean)
@@ -128,11 +170,17 @@ def _rate(
 
 
 def _run(
-    row: RunRow, rate: Rate, curves: Curves, steps: dict[tuple[int, ...], int], points: int
+    row: RunRow,
+    rate: Rate,
+    curves: Curves,
+    steps: dict[tuple[int, ...], int],
+    points: int,
+    is_best: bool,
 ) -> list[Any]:
     """[id, seed, status, score or null] and, if there is one, [curve].
 
-    A curve is [which of the lists of steps, test losses, scores].
+    A curve is [which of the lists of steps, test losses, scores], at the best rate with train
+    losses as well.
     """
     score = rate.scores.get(row.spec["seed"]) if row.has_result else None
     found: list[Any] = [_name(row.run_id), row.spec["seed"], row.status, _rounded(score)]
@@ -140,7 +188,9 @@ def _run(
     if curve:
         which = steps.setdefault(tuple(point.step for point in curve), len(steps))
         scores = [_rounded(point.score(row.score_name), 3) for point in curve]
-        found.append([which, [_significant(point.test_loss) for point in curve], scores])
+        losses = [[_significant(point.test_loss) for point in curve]]
+        trained = [[_significant(point.train_loss) for point in curve]] if is_best else []
+        found.append([which, *losses, scores, *trained])
     return found
 
 

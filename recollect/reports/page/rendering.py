@@ -9,7 +9,7 @@ where.
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -26,10 +26,11 @@ from recollect.analysis import (
     summarise,
 )
 from recollect.analysis.cells import Cell
-from recollect.plotting.colours import PAGE
+from recollect.plotting.colours import DARK_PAGE, PAGE
 from recollect.plotting.coordinates import find_coordinates
 from recollect.reports.page.context import Context
-from recollect.reports.page.findings import cell_finding, mixer_findings
+from recollect.reports.page.findings import cell_finding, comparisons, mixer_findings
+from recollect.reports.page.layout import rooms, section_attributes
 from recollect.reports.page.plot_data import Curves, plot_data, to_json
 from recollect.reports.page.tables import (
     UNDECIDED,
@@ -41,13 +42,16 @@ from recollect.reports.page.tables import (
     window_lines,
 )
 from recollect.rows import RunRow
+from recollect.spec.recipes import recipe_name, recipe_of
+from recollect.spec.recipes.label import UNCOVERED
 from recollect.store.durable import write_output
 
 MAX_CELL_LINES = 500
 MAX_RUN_LINES = 2000
 FILE_NAME = "report.html"
 HERE = Path(__file__).parent
-SECTIONS = ("rates", "maps", "scaling", "curves", "claims", "runs")  # those with a command to copy
+# Those with a command to copy.
+SECTIONS = ("rates", "windows", "best", "maps", "scaling", "curves", "claims", "runs")
 ASK_EVERY_MS = 2000
 NO_CONTEXT = Context()
 
@@ -108,7 +112,9 @@ def render_bare(
         lead=_lead(rows, cells),
         counts=counts,
         counts_text=counts_text(counts),
+        verdicts=comparisons(summaries, places),
         findings=mixer_findings(summaries, places),
+        room=partial(section_attributes, rooms(summaries, places, curves)),
         cells=[cell_finding(summary) for summary in summaries[:MAX_CELL_LINES]],
         cell_cut=_cut(MAX_CELL_LINES, len(cells), "cell"),
         facts=[*describe([row.spec for row in rows]), *(Fact(*fact) for fact in context.facts)],
@@ -134,18 +140,24 @@ def render_bare(
 
 @cache
 def _style() -> str:
-    """The page's colours as CSS variables, and its style sheet."""
-    colours = "".join(f"--{name}: {value}; " for name, value in PAGE.items())
-    return f":root {{ {colours}}}\n" + (HERE / "page.css").read_text(encoding="utf-8")
+    """The page's colours, light and dark, as CSS variables, and its style sheet."""
+    light, dark = (
+        "".join(f"--{name}: {value}; " for name, value in page.items())
+        for page in (PAGE, DARK_PAGE)
+    )
+    return (
+        f":root {{ color-scheme: light dark; {light}}}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n"
+        + (HERE / "page.css").read_text(encoding="utf-8")
+    )
 
 
 @cache
 def _scripts() -> tuple[str, str]:
-    """Plotly as its package ships it, and our own script."""
-    from plotly.offline import get_plotlyjs
-
+    """Plotly's basic bundle as it was published, and our own script."""
     parts = [path.read_text(encoding="utf-8") for path in sorted((HERE / "scripts").glob("*.js"))]
-    return get_plotlyjs(), '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+    library = (HERE / "plotly" / "plotly-basic.min.js").read_text(encoding="utf-8")
+    return library, '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
 @cache
@@ -188,7 +200,15 @@ def _lead(rows: Sequence[RunRow], cells: Sequence[Cell]) -> str:
     parts = [count_text(len(rows), "run"), count_text(len(cells), "cell")]
     parts += [count_text(len(rates), "learning rate"), count_text(len(seeds), "seed")]
     hours = sum(row.wall_s or 0.0 for row in rows) / 3600
-    return f"{', '.join(parts[:-1])} and {parts[-1]}.{_spent(hours)}"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}.{_recipes(cells)}{_spent(hours)}"
+
+
+def _recipes(cells: Sequence[Cell]) -> str:
+    """The recipes by name, as long as they are few."""
+    labels = list(dict.fromkeys(recipe_of(cell.rows[0].spec) for cell in cells))
+    names = list(dict.fromkeys(recipe_name(cell.rows[0].spec) for cell in cells))
+    shown = [name for name in (labels if len(labels) <= 2 else names) if name != UNCOVERED]
+    return f" {'Recipe' if len(shown) == 1 else 'Recipes'}: {'; '.join(shown)}." if shown else ""
 
 
 def _spent(hours: float) -> str:

@@ -15,6 +15,8 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.settings import canonical
 from recollect.reports.page.context import ShownClaim
 from recollect.rows import RunRow
+from recollect.tasks.options.pairs import MqarSpec
+from recollect.tasks.options.placement import position_only_accuracy
 
 NONE = "–"
 UNDECIDED = "not enough data"
@@ -26,6 +28,7 @@ class TableEntry(NamedTuple):
 
     text: str
     key: float | None = None
+    more: str = ""  # in small print below
 
 
 class ProvenanceLine(NamedTuple):
@@ -45,30 +48,54 @@ def window_lines(summaries: Sequence[CellSummary]) -> list[list[TableEntry]]:
 def _window_line(summary: CellSummary) -> list[TableEntry]:
     cell, best, window = summary.cell, summary.best, summary.window
     finished = TableEntry(f"{cell.scored_runs}/{len(cell.rows)}", cell.scored_runs)
-    sizes = [_number_entry(cell.parameters), _number_entry(cell.state_size)]
+    ends = [_size_entry(cell), finished]
     if best is None:
-        return [TableEntry(cell.name), *[TableEntry(NONE, -1)] * 8, *sizes, finished]
+        return [TableEntry(cell.name), _chance_entry(cell), *[TableEntry(NONE, -1)] * 5, *ends]
     scores = best.scores.values()
     spread = f" ({score_text(min(scores))}–{score_text(max(scores))})" if len(scores) > 1 else ""
-    steps = summary.steps_to_solve
+    edges = f"{rate_text(window.low)} to {rate_text(window.high)}" if window else ""
+    solved = f"{summary.solved_seeds}/{len(scores)} seeds at the best rate"
     return [
         TableEntry(cell.name),
-        TableEntry(score_text(best.mean) + spread, best.mean),
-        TableEntry(rate_text(best.lr), best.lr),
-        TableEntry(width_text(window), window.decades if window else -1),
-        TableEntry(
-            f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE,
-            window.low if window else -1,
-        ),
+        _chance_entry(cell),
+        TableEntry(score_text(best.mean) + spread, best.mean, f"at rate {rate_text(best.lr)}"),
+        TableEntry(width_text(window), window.decades if window else -1, edges),
         _spread_entry(summary),
         TableEntry(f"{_bound(window) if summary.luck < 1 else ''}{summary.luck:.0%}", summary.luck),
-        TableEntry(f"{summary.solved_seeds}/{len(scores)}", summary.solved_seeds / len(scores)),
-        TableEntry(f"{steps:,.0f}", steps)
-        if steps is not None
-        else TableEntry("never" if window is None else NONE, NEVER),
-        *sizes,
-        finished,
+        TableEntry(*_steps(summary), solved),
+        *ends,
     ]
+
+
+def _steps(summary: CellSummary) -> tuple[str, float]:
+    steps = summary.steps_to_solve
+    if steps is not None:
+        return f"{steps:,.0f}", steps
+    return ("never" if summary.window is None else NONE), NEVER
+
+
+def _chance_entry(cell: Cell) -> TableEntry:
+    """Chance, and what the positions of the questions give away beyond it."""
+    text = score_text(cell.chance)
+    position = _position_only(cell)
+    more = f"{score_text(position)} by position" if position - cell.chance >= 0.001 else ""
+    return TableEntry(text, cell.chance, more)
+
+
+def _position_only(cell: Cell) -> float:
+    """The score of a model that sees positions and binds nothing; chance where nothing is known."""
+    try:
+        spec = MqarSpec.model_validate(cell.rows[0].spec.get("task", {}))
+        return position_only_accuracy(spec) if cell.score_name == "accuracy" else cell.chance
+    except (ValueError, TypeError):
+        return cell.chance
+
+
+def _size_entry(cell: Cell) -> TableEntry:
+    if cell.parameters is None:
+        return TableEntry(NONE, -1)
+    state = "" if cell.state_size is None else f"state {cell.state_size:,}"
+    return TableEntry(f"{cell.parameters:,}", cell.parameters, state)
 
 
 def _number_entry(number: float | None, form: str = ",") -> TableEntry:
@@ -203,8 +230,10 @@ def _spread_entry(summary: CellSummary) -> TableEntry:
     spread = summary.spread
     if spread is None or spread.seeds < 2 or spread.high == 0:
         return TableEntry(NONE, -1)
-    interval = f" ({spread.interval[0]:.2f}–{spread.interval[1]:.2f})" if spread.interval else ""
-    return TableEntry(f"{spread.low:.2f}–{spread.high:.2f}{interval}", spread.high - spread.low)
+    interval = (
+        f"95 %: {spread.interval[0]:.2f} to {spread.interval[1]:.2f}" if spread.interval else ""
+    )
+    return TableEntry(f"{spread.low:.2f} to {spread.high:.2f}", spread.high - spread.low, interval)
 
 
 def _bound(window: Window | None) -> str:

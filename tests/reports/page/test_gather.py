@@ -14,6 +14,7 @@ from stores_made import make_store
 from recollect.api import Results
 from recollect.reports.page.gather import MAX_PICTURE_BYTES, PNG, gather, write_page
 from recollect.reports.paper.figures import FIGURES
+from recollect.reports.pictures import KINDS
 
 PICTURE = PNG + b"rest"
 
@@ -74,8 +75,12 @@ def test_commands_name_the_folder_as_a_shell_needs_it_and_only_figures_with_rows
     make_store(folder, [make_row()])  # attention on mqar with two layers
     commands = gather([folder]).context.commands
     quoted = shlex.quote(str(folder))
-    assert commands["rates"] == [f"recollect figure fig1 {quoted} -o fig1.pdf"]
-    assert commands["maps"] == [f"recollect export {quoted} --format csv -o runs.csv"]
+    assert commands["rates"] == [
+        f"recollect figure {name} {quoted} -o {name}.pdf" for name in ("rates", "fig1")
+    ]
+    assert commands["windows"] == [f"recollect figure windows {quoted} -o windows.pdf"]
+    assert commands["best"] == [f"recollect figure curves {quoted} -o curves.pdf"]
+    assert commands["maps"] == []
     assert commands["scaling"] == [
         f"recollect figure {name} {quoted} -o {name}.pdf" for name in ("fig2", "fig4", "fig11")
     ]
@@ -87,8 +92,8 @@ def test_several_folders_stand_in_one_command_where_it_takes_them(tmp_path):
     make_store(tmp_path / "a", [make_row()])
     make_store(tmp_path / "b", [make_row("mamba")])
     commands = gather([tmp_path / "a", tmp_path / "b"]).context.commands
-    assert commands["rates"] == [
-        f"recollect figure fig1 {tmp_path / 'a'} {tmp_path / 'b'} -o fig1.pdf"
+    assert commands["windows"] == [
+        f"recollect figure windows {tmp_path / 'a'} {tmp_path / 'b'} -o windows.pdf"
     ]
     assert commands["runs"] == [
         f"recollect export {tmp_path / name} --format csv -o runs{place}.csv"
@@ -106,13 +111,17 @@ def test_the_commands_on_the_page_work(tmp_path, command, monkeypatch):
         ("recollect", verb) for verb in ("figure", "claims", "export")
     }
     drawn = [line[2] for line in words if line[1] == "figure"]
-    assert drawn == ["fig1", "fig3", "fig12", "fig2", "fig4", "fig11", "fig6"]
-    assert set(drawn) <= set(FIGURES)
+    assert drawn == [
+        *("rates", "fig1", "windows", "curves", "fig6"),
+        *("fig3", "fig12", "scaling", "fig2", "fig4", "fig11"),
+    ]
+    assert set(drawn) <= {*FIGURES, *KINDS}
     for line in words:
-        if line[1] != "figure" or line[2] == "fig1":
+        if line[1] != "figure" or line[2] in ("fig1", *KINDS):
             said = command(*line[1:])
             assert said.code == 0, (line, said.err)
-    assert (tmp_path / "fig1.pdf").read_bytes().startswith(b"%PDF")
+    for name in ("fig1", *KINDS):
+        assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
 # --- pictures

@@ -139,8 +139,32 @@ def test_curves_are_thinned_and_what_is_not_finite_is_a_gap():
         100,
         20_000,
     )
-    assert first[1:] == [[2.0] * MAX_POINTS, [0.5] * MAX_POINTS]
+    assert first[1:] == [[2.0] * MAX_POINTS, [0.5] * MAX_POINTS, [2.0] * MAX_POINTS]
     assert second[1] == [None] * MAX_POINTS
+
+
+def test_train_losses_are_those_of_the_best_rate():
+    rows = make_sweep({1e-3: [1.0], 1e-2: [0.3]})
+    data = data_of(rows, {row.run_id: make_curve([0.5]) for row in rows})
+    assert [len(rate["runs"][0][4]) for rate in data["cells"][0]["rates"]] == [4, 3]
+
+
+def test_windows_against_tau_fall_and_have_intervals_from_three_seeds_on():
+    few = make_sweep({1e-4: [0.3, 0.4], 1e-3: [1.0, 0.9], 1e-2: [0.6, 0.3]})
+    many = make_sweep({1e-4: [0.3] * 3, 1e-3: [1.0] * 3, 1e-2: [0.6] * 3}, "mamba")
+    first, second = (cell["taus"] for cell in data_of(few + many)["cells"])
+    assert [point[0] for point in first] == sorted(point[0] for point in first)
+    for taus in (first, second):
+        decades = [point[1] for point in taus]
+        assert decades == sorted(decades, reverse=True)
+    assert all(point[3:] == [None, None] for point in first)
+    assert all(point[3] <= point[1] <= point[4] for point in second)
+
+
+def test_many_cells_have_no_intervals(monkeypatch):
+    monkeypatch.setattr("recollect.reports.page.plot_data.MOST_RESAMPLED", 0)
+    [cell] = data_of(make_sweep({1e-3: [1.0] * 3, 1e-2: [0.2] * 3}))["cells"]
+    assert all(point[3:] == [None, None] for point in cell["taus"])
 
 
 def test_many_curves_share_what_room_there_is(monkeypatch):
@@ -154,7 +178,7 @@ def test_many_curves_share_what_room_there_is(monkeypatch):
 
 def test_labels_look_alike_nowhere():
     labels = data_of([make_row(f"mixer{index}") for index in range(20)])["labels"]
-    assert len({(label["colour"], label["symbol"], label["dash"]) for label in labels}) == 20
+    assert len({(label["light"], label["symbol"], label["dash"]) for label in labels}) == 20
 
 
 def test_json_can_stand_in_a_script_element():

@@ -16,7 +16,13 @@ from recollect.analysis import group_cells
 from recollect.plotting.text import plain
 from recollect.reports.page import Context, render, write_report
 from recollect.reports.page.context import EmbeddedPicture, InspectedRun, ShownClaim, Source
-from recollect.reports.page.rendering import MAX_CELL_LINES, MAX_RUN_LINES, render_bare
+from recollect.reports.page.rendering import (
+    HERE,
+    MAX_CELL_LINES,
+    MAX_RUN_LINES,
+    render_bare,
+    to_bytes,
+)
 from recollect.reports.page.tables import run_lines
 
 
@@ -341,3 +347,14 @@ def test_the_page_is_written_whole_to_a_file_or_into_a_folder(tmp_path):
 def test_a_name_without_utf8_form_does_not_stop_the_report(tmp_path):
     path = write_report(tmp_path, [make_row("\ud800")], {})
     assert "? on mqar" in path.read_text(encoding="utf-8")
+
+
+def test_the_page_is_small_enough_to_mail():
+    rows, curves = sweep_with_curves()
+    assert len(to_bytes(render(rows, curves))) < 1_300_000, "its library has 1.2 MB of them"
+
+
+def test_the_library_on_the_page_comes_with_its_licence():
+    library = HERE / "plotly" / "plotly-basic.min.js"
+    assert "Licensed under the MIT license" in library.read_text(encoding="utf-8")[:300]
+    assert "MIT License" in (HERE / "plotly" / "LICENSE").read_text(encoding="utf-8")

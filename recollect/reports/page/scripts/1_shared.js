@@ -1,8 +1,21 @@
 // What all plots share: the data, numbers and names as text, and the reader's choices.
-let data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = data.colours;
+let data;
+const COLOURS = {}; // of the page, light or dark as the reader's system is
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const byId = (id) => document.getElementById(id);
 const hiddenLabels = new Set(); // by name, so that a live update keeps them
+
+function applyScheme() {
+  const scheme = darkScheme.matches ? "dark" : "light";
+  Object.assign(COLOURS, data.colours[scheme]);
+  for (const label of data.labels) label.colour = label[scheme];
+}
+
+function readData(text) {
+  data = JSON.parse(text);
+  applyScheme();
+}
+readData(byId("data").textContent);
 
 // Plotly reads a little HTML in its texts: a name must mean nothing there.
 const safe = (text) =>

@@ -1,9 +1,10 @@
 // How plots look, their legends, and the moment a plot is drawn.
-const FONT = {
+const font = (more = {}) => ({
   family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif",
   size: 12,
   color: COLOURS.ink,
-};
+  ...more,
+});
 const isTouch = matchMedia("(pointer: coarse)").matches;
 // The buttons are named one by one: left to itself, plotly offers to upload a reader's data.
 const CONFIG = {
@@ -25,7 +26,7 @@ const axis = (title, more = {}) => ({
   ...more,
 });
 const layout = (more) => ({
-  font: FONT,
+  font: font(),
   margin: { l: 56, r: 12, t: 24, b: 48 },
   paper_bgcolor: COLOURS.paper,
   plot_bgcolor: COLOURS.paper,
@@ -35,7 +36,7 @@ const layout = (more) => ({
     bgcolor: COLOURS.paper,
     bordercolor: COLOURS.faint,
     align: "left",
-    font: FONT,
+    font: font(),
     namelength: -1,
   },
   dragmode: isTouch ? false : "zoom", // on a touch screen a finger scrolls the page
@@ -59,6 +60,16 @@ function rateAxis(rates) {
     ticktext: shown.map(rateText),
     showgrid: false,
   });
+}
+
+const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+// A colour of a scale, at a share from 0 to 1 of its length.
+function between(scale, share) {
+  const place = Math.max(0, Math.min(1, share)) * (scale.length - 1);
+  const [left, right] = [Math.floor(place), Math.ceil(place)].map((at) => channels(scale[at]));
+  const mixed = left.map((value, index) => value + (right[index] - value) * (place % 1));
+  return `rgb(${mixed.map(Math.round).join(",")})`;
 }
 
 // A line across the whole plot at one height, or whatever `more` makes of it.

@@ -7,6 +7,7 @@ import re
 import pytest
 from rows_made import HOSTILE, make_curve, make_row, make_sweep
 
+from recollect.plotting.colours import DARK_PAGE, mixer_style, on_dark
 from recollect.plotting.text import plain
 from recollect.reports.page import Context, render
 
@@ -176,11 +177,11 @@ def test_maps_show_scores_windows_and_rates(tab):
     tab.select_option("#maps-depth", "2")
     assert titles(tab, "maps") == ["attention", "hyena"]
     plot, shown = plots(tab, "maps").first.locator(".plot"), "(plot) => plot.data[0].text"
-    assert plot.evaluate(shown) == [["0.950", "0.950"]]
+    assert plot.evaluate(shown) == ["0.950", "0.950"]
     tab.select_option("#maps-measure", "window")
-    assert plot.evaluate(shown) == [["0.17", "0.17"]]
+    assert plot.evaluate(shown) == ["0.17", "0.17"]
     tab.select_option("#maps-measure", "rate")
-    assert plot.evaluate(shown) == [["1e-3", "1e-3"]]
+    assert plot.evaluate(shown) == ["1e-3", "1e-3"]
 
 
 def test_lines_grow_with_width(tab):
@@ -233,9 +234,11 @@ def test_tables_sort_by_what_their_numbers_are(tab):
 
 def test_a_phone_can_read_it(desk, page):
     tab = desk.open(page, width=390, is_phone=True)
-    for section in ("rates", "maps", "scaling", "curves"):
+    for section in ("rates", "taus", "best", "maps", "scaling", "curves"):
         plots(tab, section)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    inside = "(box) => box.scrollWidth <= box.clientWidth"
+    assert tab.locator("#windows .fitting").evaluate(inside), "no column is cut"
     wide = (
         "(all) => all.filter((one) => "
         "one.getBoundingClientRect().right > "
@@ -294,10 +297,66 @@ def test_the_policy_holds_in_the_browser(desk, page):
 
 def test_without_scripts_the_words_and_tables_stand(desk, page):
     tab = desk.open(page, java_script_enabled=False)
-    assert tab.locator("noscript").is_visible()
+    assert tab.locator("#findings noscript").is_visible()
     assert tab.locator("#findings-list li").count() == 3
     assert tab.locator("#windows-lines tr").count() == 6
     assert tab.locator("#rates").is_hidden()
+
+
+def test_windows_against_tau_and_curves_at_the_best_rate_have_a_line_per_mixer(tab):
+    assert names(plots(tab, "taus").first) == ["attention"]
+    assert titles(tab, "best")[:3] == [
+        f"{TASK} · width 64 · 2 layers: {part}" for part in ("train loss", "test loss", "accuracy")
+    ]
+    assert names(plots(tab, "best").first) == ["attention", "hyena"]
+
+
+def test_the_page_compares_mixers_first_and_explains_its_words(tab):
+    order = "(all) => all.map((one) => one.id)"
+    assert tab.locator("main section").evaluate_all(order) == [
+        *("findings", "rates", "windows", "taus", "best"),
+        *("maps", "scaling", "curves", "runs", "provenance"),
+    ]
+    verdict = tab.locator(".verdict").first.text_content()
+    assert f"{TASK} · width 64 · 2 layers" in verdict
+    assert "The widest window is that of attention" in verdict
+    assert "hyena (best 0.400) stays below 0.9 at every rate tried." in verdict
+    for word in ("cell", "window"):
+        assert tab.locator("#findings .first b", has_text=word).count() == 1
+    for word in ("W(0.9)", "G(4)", "Chance"):
+        assert tab.locator("#windows .first b", has_text=word).count() == 1
+
+
+def test_no_column_of_the_windows_is_cut(tab):
+    for box in tab.locator("#windows .fitting").all():
+        assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+    cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    assert tab.locator("#windows-lines td").evaluate_all(cut) == 0
+
+
+def test_dark_readers_get_a_dark_page_with_lines_that_show(desk, page):
+    tab = desk.open(page, color_scheme="dark")
+    plots(tab)
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+    assert tab.evaluate(paper) == "rgb(21, 24, 28)"
+    drawn = tab.locator("#rates-plots .plot").first
+    colours = "(plot) => plot.data.filter((t) => t.name).map((t) => t.line.color)"
+    own = [mixer_style(mixer).colour for mixer in ("attention", "hyena")]
+    assert drawn.evaluate(colours) == [on_dark(colour) for colour in own]
+    assert drawn.evaluate("(plot) => plot.layout.paper_bgcolor") == DARK_PAGE["paper"]
+    tab.emulate_media(color_scheme="light")
+    tab.wait_for_function(
+        "() => document.querySelector('#rates-plots .plot').layout.paper_bgcolor === '#ffffff'"
+    )
+    assert drawn.evaluate(colours) == own
+
+
+def test_room_is_kept_before_a_script_runs(desk, page):
+    bare = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    quiet, drawn = desk.open(bare), desk.open(page)
+    plots(drawn)
+    top = "() => document.getElementById('windows').getBoundingClientRect().top + scrollY"
+    assert quiet.evaluate(top) == pytest.approx(drawn.evaluate(top), abs=120)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ document.addEventListener("click", ({ target }) => {
 document.addEventListener("change", ({ target }) => {
   if (target.matches(".choices select")) redraw();
 });
+darkScheme.addEventListener("change", () => {
+  applyScheme();
+  redraw();
+});
 addEventListener("beforeprint", () => drawDirty(true));
 for (const picture of pictures) watcher.observe(picture.section);
 redraw();
@@ -59,7 +63,7 @@ function take(text) {
     if (sorted) sortTable(sorted, sorted.getAttribute("aria-sort") === "ascending");
   }
   document.title = fresh.title;
-  data = JSON.parse(fresh.getElementById("data").textContent);
+  readData(fresh.getElementById("data").textContent);
   redraw();
 }
 

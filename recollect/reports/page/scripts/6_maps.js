@@ -21,7 +21,7 @@ const MEASURES = {
 };
 const MAX_MAPS = 24;
 const MAX_NUMBERS = 10; // widths; more leave no room for numbers in a map
-const SCORE_SCALE = COLOURS.scores.map((colour, place, all) => [place / (all.length - 1), colour]);
+const INK_UP_TO = 0.6; // of the range: what is darker is written on in the colour of the page
 
 const windowDecades = (cell) => (cell.window ? Math.log10(cell.window[1] / cell.window[0]) : 0);
 
@@ -64,31 +64,36 @@ function heatMap(label, cells, measure, range) {
     const found = value(task, width);
     return found === null || widths.length > MAX_NUMBERS ? "" : measure.show(found);
   };
-  const grid = (of) => tasks.map((task) => widths.map((width) => of(task, width)));
-  const missing = tasks
-    .flatMap((task) => widths.map((width) => [task, width]))
-    .filter(([task, width]) => value(task, width) === null);
+  const places = tasks.flatMap((task) => widths.map((width) => [task, width]));
+  const isMissing = ([task, width]) => value(task, width) === null;
+  const [missing, found] = [places.filter(isMissing), places.filter((at) => !isMissing(at))];
+  const share = ([task, width]) => (value(task, width) - range[0]) / (range[1] - range[0]);
+  const box = ([task, width]) => ({
+    type: "rect",
+    layer: "below",
+    x0: width - 0.48,
+    x1: width + 0.48,
+    y0: task - 0.46,
+    y1: task + 0.46,
+    fillcolor: between(COLOURS.scores, share([task, width])),
+    line: { width: 0 },
+  });
   return {
     key: `map ${label}`,
     title: data.labels[label].name,
     height: 120 + 34 * tasks.length,
     traces: [
       {
-        type: "heatmap",
-        x: widths,
-        y: tasks,
-        z: grid(value),
-        colorscale: SCORE_SCALE,
-        zmin: range[0],
-        zmax: range[1],
-        xgap: 2,
-        ygap: 2,
-        showscale: false,
-        text: grid(number),
-        texttemplate: "%{text}",
-        hovertext: grid(hover),
+        type: "scatter",
+        mode: "text",
+        x: found.map(([, width]) => width),
+        y: found.map(([task]) => task),
+        text: found.map(([task, width]) => number(task, width)),
+        textfont: {
+          color: found.map((at) => (share(at) > INK_UP_TO ? COLOURS.paper : COLOURS.ink)),
+        },
+        hovertext: found.map(([task, width]) => hover(task, width)),
         hoverinfo: "text",
-        hoverongaps: false,
       },
       {
         type: "scatter",
@@ -104,6 +109,7 @@ function heatMap(label, cells, measure, range) {
     layout: layout({
       margin: { l: 8, r: 8, t: 6, b: 44 },
       plot_bgcolor: COLOURS.missing,
+      shapes: found.map(box),
       xaxis: axis("width", namedAxis(data.widths)),
       yaxis: axis("", {
         ...namedAxis(shortTasks()),

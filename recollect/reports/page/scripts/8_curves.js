@@ -1,16 +1,8 @@
 // Test loss and score against step for one cell, coloured from low to high rate, with the losses at
 // which a model may rest.
-const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-const RATE_CHANNELS = COLOURS.rates.map(channels);
 const MAX_TICKS = 9; // of the bar that says which colour is which rate
 
-function rateColour(share) {
-  const place = Math.max(0, Math.min(1, share)) * (RATE_CHANNELS.length - 1);
-  const left = RATE_CHANNELS[Math.floor(place)], right = RATE_CHANNELS[Math.ceil(place)];
-  const between = (value, index) => Math.round(value + (right[index] - value) * (place % 1));
-  return `rgb(${left.map(between).join(",")})`;
-}
-
+const rateColour = (share) => between(COLOURS.rates, share);
 const isCurve = (run) => run[4];
 const ratesWithCurves = (cell) => cell.rates.filter((rate) => rate.runs.some(isCurve));
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -45,7 +37,7 @@ function curveTraces(rate, run, color) {
 function rateBar(rates, low, span) {
   const every = Math.ceil(rates.length / MAX_TICKS);
   const shown = rates.filter((_, place) => place % every === 0);
-  const shares = RATE_CHANNELS.map((_, place) => place / (RATE_CHANNELS.length - 1));
+  const shares = COLOURS.rates.map((_, place) => place / (COLOURS.rates.length - 1));
   return {
     type: "scatter",
     mode: "markers",
@@ -80,7 +72,7 @@ const levelName = ([name, level]) => ({
   y: level,
   yanchor: "bottom",
   showarrow: false,
-  font: { ...FONT, size: 11, color: COLOURS.soft },
+  font: font({ size: 11, color: COLOURS.soft }),
   bgcolor: COLOURS.paper + "bf",
   borderpad: 0,
 });
