@@ -1,10 +1,14 @@
 """Every refusal this package utters, with the exit code the command line gives it.
 
 A message names the value, the rule it breaks and the remedy, in at most three lines. Anything else
-that escapes is a bug.
+that escapes is a bug. What others wrote is shown as `printable`.
 """
 
 import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 # As the loader, the threads and torch say it, on a CPU often as a RuntimeError or an ImportError.
 _NO_MEMORY = (
@@ -17,6 +21,37 @@ _NO_MEMORY = (
 )
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE}
 _LONGEST = 300  # letters of a message that this package did not write
+# What a terminal obeys instead of showing it; tabs and line breaks are text.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]"
+)
+
+_noticed: ContextVar[list[str] | None] = ContextVar("noticed", default=None)
+
+
+@contextmanager
+def noticing_damage() -> Iterator[list[str]]:
+    """Fills a list with what is left out of any results that are read inside."""
+    found: list[str] = []
+    token = _noticed.set(found)
+    try:
+        yield found
+    finally:
+        _noticed.reset(token)
+
+
+def notice_damage(problem: str) -> None:
+    """Something stored is not as it was written: its reader goes on without it, and whoever called
+    it hears of it (`noticing_damage`).
+    """
+    found = _noticed.get()
+    if found is not None and problem not in found:
+        found.append(problem)
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelt out: names and notes may come from anywhere."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class RecollectError(Exception):

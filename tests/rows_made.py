@@ -3,6 +3,7 @@ known scores at known rates, no training.
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ def make_row(
         "seed": seed,
         "data_seed": 0,
     }
-    run_id = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    run_id = hashlib.sha256(text.encode()).hexdigest()[:16]
     shown = {
         "run_id": run_id,
         "spec": spec,

@@ -6,8 +6,8 @@ interrupted or not, are equal but for those.
 
 CSV: floats are written so that reading them back gives the same number (nan and inf as such); an
 empty cell is "none". Text that a spreadsheet would run as a formula gets a leading apostrophe,
-numbers never do; line breaks in text become "\\n". JSON: has no nan or inf, so a loss that is not
-finite is null; the run's status says why.
+numbers never do; line breaks in text become "\\n", control characters "\\x1b" and the like. JSON:
+has no nan or inf, so a loss that is not finite is null; the run's status says why.
 """
 
 import csv
@@ -20,6 +20,7 @@ from typing import Any
 
 from recollect.analysis.curves import Curves
 from recollect.analysis.settings import flatten
+from recollect.errors import printable
 from recollect.rows import RunRow
 
 RESULT_COLUMNS = (
@@ -90,6 +91,7 @@ def _csv_cell(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     # Python's writer does not quote a lone carriage return, and readers end the line there.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = printable(text)
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 

@@ -14,7 +14,7 @@ import typer
 
 from recollect.cli import about, folders, show, train
 from recollect.cli.printing import complain
-from recollect.errors import RecollectError, as_refusal
+from recollect.errors import RecollectError, ResourceError, StoreError, as_refusal, noticing_damage
 
 app = typer.Typer(
     add_completion=False,
@@ -56,6 +56,15 @@ def main() -> None:
 
 
 def _exit_code() -> int:
+    with noticing_damage() as damage:
+        code = _run_verb()
+    if damage:
+        more = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+        complain(f"{damage[0]}{more}\n`recollect check DIR` lists all of it and says what to do")
+    return StoreError.exit_code if damage and code in (0, 1, ResourceError.exit_code) else code
+
+
+def _run_verb() -> int:
     try:
         result = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -19,6 +19,7 @@ def status(folder: Folder) -> None:
     from recollect.analysis.wording import recipes_text
     from recollect.running.results import Results
     from recollect.store import Store
+    from recollect.store.checking.runs import leave_out_wrong
     from recollect.store.joining.folders import find_stores
 
     stores = find_stores([folder])
@@ -29,11 +30,13 @@ def status(folder: Folder) -> None:
     for path in stores:
         with Store.open(path, read_only=True) as store:
             name = f"{path}: " if len(stores) > 1 else ""
+            leave_out_wrong(store)
             say(f"{name}{counts_text(store.counts())}")
             say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
             _say_sweeps(store)
             for note in store.notes()[-5:] if len(stores) == 1 else ():
-                say(f"note: {note.kind}: {note.text.strip().splitlines()[-1]}")
+                lines = note.text.strip().splitlines() or [""]
+                say(f"note: {note.kind}: {lines[-1]}")
 
 
 def _say_sweeps(store: "Store") -> None:

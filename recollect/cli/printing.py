@@ -7,19 +7,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from recollect.errors import ResourceError
+from recollect.errors import ResourceError, printable
 
 MOST_COMPLAINTS = 5
 
 
 def say(text: str) -> None:
-    write(f"{text}\n")
+    write(f"{printable(text)}\n")
 
 
 def complain(text: str) -> None:
     """Where nobody can read it there is nothing else to do."""
     try:
-        print(f"recollect: {text}", file=sys.stderr, flush=True)
+        print(f"recollect: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
 

@@ -201,8 +201,10 @@ def failures(folder: Folder) -> None:
     from recollect.analysis import count_text
     from recollect.running.failures import stored_failures
     from recollect.store import Store
+    from recollect.store.checking.runs import leave_out_wrong
 
     with Store.open(folder, read_only=True) as store:
+        leave_out_wrong(store)
         found = stored_failures(store.rows(), store.notes())
     if not found:
         say("no run has failed")

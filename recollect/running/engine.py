@@ -28,6 +28,7 @@ from recollect.running.signals import never
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import PlanCounts, PlannedRun, Store
+from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.keep_policy import KeepPolicy
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def train(
             known = sum(added.known.values())
             listen(SweepPlanned(sweep.name, len(sweep.runs), added.new, known))
             remember_plugins(store, foreign_kinds(sweep.runs))
+        leave_out_wrong(store)
         _remember_search(store, sweeps, search)
         if policy is not None:
             policy.remember(store)

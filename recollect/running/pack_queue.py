@@ -225,6 +225,9 @@ class PackQueue:
             gone.discard(todo.run_id)
             known = self._known.get(todo.run_id)
             run = known.run if known else RunSpec.from_json(todo.spec)
+            if run.run_id != todo.run_id:
+                self.store.leave_out(todo.run_id, "its specification is not in its final form")
+                continue
             self._known.put(Waiting(run, todo.attempt, todo.pack_limit))
         for run_id in gone:
             self._known.drop(run_id)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.analysis import flatten
+from recollect.errors import notice_damage
 from recollect.rows import Evaluation, RunRow
 from recollect.store import Store
+from recollect.store.checking.runs import leave_out_wrong, missing_steps
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 
@@ -22,12 +24,22 @@ class Results:
     rows: list[RunRow]
     curves: dict[str, list[Evaluation]]
     conflicts: tuple[str, ...] = ()  # where folders have different results of a run, a line each
+    problems: tuple[str, ...] = ()  # what was left out because it is not as it was written
 
     @classmethod
     def load(cls, folder: Path | str) -> "Results":
-        """The results of one folder, also while it is being trained."""
+        """The results of one folder, also while it is being trained; a row that is not as it was
+        written is left out and named.
+        """
         with Store.open(Path(folder), read_only=True) as store:
-            return cls(store.rows(), store.curves())
+            leave_out_wrong(store)
+            rows, curves = store.rows(), store.curves()
+            gaps = [gap for row in rows if (gap := _gap(row, curves.get(row.run_id, [])))]
+        for gap in gaps:
+            notice_damage(f"{folder}: {gap}")
+        found = (*store.problems, *gaps)
+        named = tuple(f"{folder}: {problem}" for problem in found)
+        return cls(rows, curves, problems=named)
 
     @classmethod
     def load_all(cls, folders: Iterable[Path | str]) -> "Results":
@@ -38,8 +50,10 @@ class Results:
         curves: dict[str, list[Evaluation]] = {}
         homes: dict[str, Path] = {}
         conflicts: list[str] = []
+        problems: list[str] = []
         for folder in find_stores(folders):
             found = cls.load(folder)
+            problems += found.problems
             for row in found.rows:
                 known, curve = rows.get(row.run_id), found.curves.get(row.run_id, [])
                 if known is None or (not known.has_result and row.has_result):
@@ -51,6 +65,7 @@ class Results:
             list(rows.values()),
             {run_id: curve for run_id, curve in curves.items() if curve},
             tuple(conflicts),
+            tuple(problems),
         )
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -65,3 +80,11 @@ class Results:
             for row in self.rows
         ]
         return pandas.DataFrame(records)
+
+
+def _gap(row: RunRow, curve: list[Evaluation]) -> str | None:
+    missing = missing_steps(row, curve)
+    if not missing:
+        return None
+    points = f"{len(missing)} points of its curve are missing"
+    return f"run {row.run_id}: {points}, the first at step {missing[0]}"

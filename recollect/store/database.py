@@ -47,6 +47,8 @@ class Database:
         self._connection = connection
         self._lock = threading.RLock()
         self._log_missing = False
+        self._problems: dict[str, str] = {}  # by where they are
+        self._left_out: set[str] = set()  # runs
 
     @classmethod
     def create(cls, folder: Path) -> Self:
@@ -101,6 +103,11 @@ class Database:
                 for statement in statements(since=recognise(connection, self.path)):
                     connection.execute(statement)
         self.version = VERSION
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Rows that were left out of what was read so far, and why."""
+        return tuple(self._problems.values())
 
     def close(self) -> None:
         with self._lock, sqlite_refusals(self.path):
@@ -199,6 +206,11 @@ def recognise(connection: sqlite3.Connection, path: Path) -> int:
             f"{path}: written by a newer recollect (schema {version}, this one knows {VERSION}); "
             "upgrade recollect"
         )
+    if version < 1:
+        raise StoreError(
+            f"{path}: its schema has number {version}, which no recollect wrote; nothing was "
+            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
+        )
     return version
 
 
@@ -229,9 +241,16 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     # as_uri quotes what a folder name may hold (blanks, ?, #, %, newlines); threads are kept apart
     # by the store's lock.
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
     )
+    connection.text_factory = decode_text
+    return connection
+
+
+def decode_text(data: bytes) -> str:
+    """A text that is no UTF-8 must cost its row; sqlite3 itself refuses the whole query."""
+    return data.decode(errors="replace")
 
 
 def _primary(error: sqlite3.Error) -> int:
@@ -262,5 +281,10 @@ def _refusal(error: sqlite3.Error, path: Path) -> RecollectError:
         return ResourceError(
             f"{path}: held by another process for more than {PATIENCE_S:.0f} s; stop it, or try "
             "again later"
+        )
+    if code == sqlite3.SQLITE_ERROR:
+        return StoreError(
+            f"{path}: not a results database as recollect makes them ({error}); nothing was "
+            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
         )
     return StoreError(f"{path}: refused by its own rules ({error}); nothing was changed")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from recollect.errors import SpecError
+from recollect.errors import SpecError, StoreError
 from recollect.spec.run import RunSpec
 from recollect.store.store import Store
 
@@ -43,9 +43,16 @@ class KeepPolicy:
     @classmethod
     def of(cls, store: Store) -> Self:
         """What was asked for when the folder's runs were planned, or the default."""
-        return cls.parse(
-            store.meta(_META_KEEP) or ",".join(cls().words), int(store.meta(_META_SNAPSHOTS) or 0)
-        )
+        words = store.meta(_META_KEEP) or ",".join(cls().words)
+        snapshots = store.meta(_META_SNAPSHOTS) or "0"
+        try:
+            return cls.parse(words, int(snapshots))
+        except (SpecError, ValueError):
+            raise StoreError(
+                f"{store.path}: its rule for keeping weights is not as it was written "
+                f"({words!r:.40}, {snapshots!r:.40} snapshots)\n"
+                "say again which to keep: `recollect run SPEC --out DIR --keep best`"
+            ) from None
 
     def remember(self, store: Store) -> None:
         """Write it into the store."""

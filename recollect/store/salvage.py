@@ -13,18 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.database import FILE
-from recollect.store.schema import (
-    POINT_COLUMNS,
-    RUN_COLUMNS,
-    VERSION,
-    columns,
-    evaluation,
-    run_row,
-    statements,
-)
+from recollect.store.database import FILE, decode_text
+from recollect.store.reading.values import BadRowError, evaluation, run_row
+from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, VERSION, columns, statements
 
 _PAGE = 4096
 _PAGE_COUNT = slice(28, 32)  # where the file's header says how many pages there are
@@ -88,13 +81,14 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
     rows: list[RunRow] = []
     problems: list[str] = []
     connection = sqlite3.connect(copy, isolation_level=None)
+    connection.text_factory = decode_text
     version = _version(connection)
     most = copy.stat().st_size // _SMALLEST_ROW
     for rowid, run in _runs(connection, version, most, problems):
         try:
             last = _last_point(connection, version, run[0], problems)
             rows.append(run_row(run, last))
-        except (ValueError, TypeError, StoreError) as error:
+        except BadRowError as error:
             problems.append(f"run in row {rowid}: unreadable content ({error})")
     connection.close()
     return rows, problems

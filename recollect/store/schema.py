@@ -1,18 +1,13 @@
-"""What the results database holds: its tables, the rules the tables enforce themselves, and how a
-row becomes a Python value.
+"""What the results database holds: its tables, and the rules the tables enforce themselves; how a
+row becomes a Python value is in values.py.
 
 The rules are in the database, not only in the code above it: not even a program with a bug can
 change a finished run. Measured numbers are of type ANY: SQLite would turn NaN into NULL and -0.0
 into 0.0 in a REAL column, so NaN is the text 'nan'.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
-
-from recollect.errors import StoreError
-from recollect.rows import Evaluation, RunRow, StopReason
 
 APPLICATION_ID = 0x5245434F  # "RECO"
 
@@ -112,9 +107,6 @@ BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END
 ADDITIONS: tuple[str, ...] = ("ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",)
 VERSION = 1 + len(ADDITIONS)
 
-# Stored as the place in this list, which only grows.
-STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")
-
 # Each with the version that brought it.
 RUN_COLUMNS = dict.fromkeys(
     (
@@ -165,102 +157,3 @@ def statements(since: int = 0, version: int = VERSION) -> Iterator[str]:
             text = ""
     yield f"PRAGMA application_id = {APPLICATION_ID}"
     yield f"PRAGMA user_version = {version}"
-
-
-def number(value: float) -> float | str:
-    """A float as it is stored; `float()` is the way back."""
-    return "nan" if value != value else float(value)
-
-
-def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
-    """An evaluation as the values of PUT_POINT."""
-    e = evaluation
-    numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
-    train_score = None if e.train_score is None else number(e.train_score)
-    return (run_id, e.step, *numbers, json.dumps(e.slices), train_score)
-
-
-def evaluation(columns: tuple[Any, ...]) -> Evaluation:
-    """The way back, from POINT_COLUMNS."""
-    step, train_loss, test_loss, accuracy, exact, slices, train_score = columns
-    return Evaluation(
-        step,
-        float(train_loss),
-        float(test_loss),
-        float(accuracy),
-        float(exact),
-        # Most points have no slices, and a store may hold a million points.
-        {} if slices == "{}" else json.loads(slices),
-        None if train_score is None else float(train_score),
-    )
-
-
-def split_row(columns: tuple[Any, ...]) -> tuple[tuple[Any, ...], Evaluation | None]:
-    """One line of `rows_query` as what `run_row` takes."""
-    run, last = columns[: len(RUN_COLUMNS)], columns[len(RUN_COLUMNS) :]
-    return run, None if last[0] is None else evaluation(last)
-
-
-def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
-    """A run from RUN_COLUMNS and the last point of its curve."""
-    (
-        run_id,
-        spec,
-        status,
-        score_name,
-        chance,
-        attempt,
-        steps,
-        wall_s,
-        stopped_early,
-        diverged_step,
-        failure,
-        *machine,
-    ) = columns
-    parameters, state_size, device, threads, versions = machine
-    return RunRow(
-        run_id=run_id,
-        spec=_table(run_id, spec),
-        status=status,
-        score_name=score_name,
-        chance=float(chance),
-        attempt=attempt,
-        steps=last.step if steps is None and last else steps,
-        wall_s=None if wall_s is None else float(wall_s),
-        train_loss=last.train_loss if last else None,
-        test_loss=last.test_loss if last else None,
-        accuracy=last.accuracy if last else None,
-        exact=last.exact if last else None,
-        train_score=last.train_score if last else None,
-        stopped_early=_stop(run_id, stopped_early),
-        diverged_step=diverged_step,
-        failure=failure,
-        parameters=parameters,
-        state_size=state_size,
-        device=device,
-        threads=threads,
-        versions=_table(run_id, versions),
-    )
-
-
-def _stop(run_id: str, number: int) -> StopReason | None:
-    if not 0 <= number < len(STOPS):
-        raise _spoilt(run_id)
-    return STOPS[number]
-
-
-def _table(run_id: str, text: str) -> dict[str, Any]:
-    try:
-        table = json.loads(text)
-    except ValueError:
-        table = None
-    if not isinstance(table, dict):
-        raise _spoilt(run_id)
-    return table
-
-
-def _spoilt(run_id: str) -> StoreError:
-    return StoreError(
-        f"run {run_id}: what is stored of it is not as it was written; save the others with "
-        "`recollect export --salvage`"
-    )

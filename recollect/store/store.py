@@ -13,35 +13,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from recollect.errors import StoreError
-from recollect.rows import STATUSES, Evaluation, RunRow, Status
-from recollect.store.database import Database
+from recollect.rows import STATUSES, Evaluation, Status
 from recollect.store.ownership import is_dead
-from recollect.store.records import (
-    Claims,
-    Note,
-    PlanCounts,
-    PlannedRun,
-    Result,
-    StoredSweep,
-    Todo,
-)
-from recollect.store.schema import (
-    POINT_COLUMNS,
-    PUT_POINT,
-    STOPS,
-    columns,
-    evaluation,
-    number,
-    point,
-    rows_query,
-    run_row,
-    split_row,
-)
+from recollect.store.reading.reader import Reader
+from recollect.store.reading.values import STOPS, BadRowError, number, point, table
+from recollect.store.records import Claims, PlanCounts, PlannedRun, Result
+from recollect.store.schema import PUT_POINT
 
 MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
 
 
-class Store(Database):
+class Store(Reader):
     """One open database; `with Store.create(folder) as store`.
 
     `clock` times leases, `wall` dates rows: tests move them.
@@ -62,8 +44,8 @@ class Store(Database):
             )
             known: dict[Status, int] = dict.fromkeys(STATUSES, 0)
             for run_id, spec, status in connection.execute(present, [ids]).fetchall():
-                known[status] += 1
-                if json.loads(spec) != json.loads(wanted[run_id].spec):
+                known[status] = known.get(status, 0) + 1
+                if not _same(spec, wanted[run_id].spec):
                     raise StoreError(
                         f"{self.path}: run {run_id} is stored with another specification; use a "
                         "new --out folder"
@@ -170,10 +152,10 @@ class Store(Database):
         running = self._read(
             "SELECT run_id, attempt, owner, renewed, lease_until FROM runs WHERE status = 'running'"
         )
-        verdict = {owner: dead(owner) for owner in {row[2] for row in running}}
+        verdict = {owner: dead(str(owner)) for owner in {row[2] for row in running}}
         # A lease from the future was given by another clock, before a reboot or elsewhere: it must
         # not hold for ever.
-        return [row[:3] for row in running if verdict[row[2]] or not row[3] <= now <= row[4]]
+        return [row[:3] for row in running if verdict[row[2]] or not _holds(row[3], row[4], now)]
 
     # ---- results ----
 
@@ -228,110 +210,16 @@ class Store(Database):
                 self._end(result)
             return self._refuse(claims, held, "a result")
 
-    # ---- queries ----
-
-    def counts(self) -> dict[Status, int]:
-        """How many runs are in each status, at one moment; they add up to what was planned."""
-        return dict.fromkeys(STATUSES, 0) | dict(
-            self._read("SELECT status, count(*) FROM runs GROUP BY status")
-        )
-
-    def rows(self, numbers: Iterable[int] | None = None) -> list[RunRow]:
-        """Every run, or those of these numbers, in the order of planning, with the last point of
-        its curve.
-        """
-        which, values = "", []
-        if numbers is not None:
-            which = "WHERE r.rowid IN (SELECT value FROM json_each(?))"
-            values = [json.dumps(list(numbers))]
-        query = rows_query(self.version, which)
-        return [run_row(*split_row(found)) for found in self._read(query, *values)]
-
-    def unfinished(self) -> dict[int, Status]:
-        """The numbers of the runs that have not ended: they count in the order of planning."""
-        return dict(
-            self._read("SELECT rowid, status FROM runs WHERE status IN ('todo', 'running')")
-        )
-
-    def curve(self, run_id: str) -> list[Evaluation]:
-        names = columns(POINT_COLUMNS, self.version)
-        found = self._read(
-            f"SELECT {names} FROM evaluations WHERE run_id = ? ORDER BY step", run_id
-        )
-        return [evaluation(values) for values in found]
-
-    def curves(self) -> dict[str, list[Evaluation]]:
-        """The curve of every run that has one."""
-        curves: dict[str, list[Evaluation]] = {}
-        names = columns(POINT_COLUMNS, self.version)
-        for run_id, *values in self._read(
-            f"SELECT run_id, {names} FROM evaluations ORDER BY run_id, step"
-        ):
-            curves.setdefault(run_id, []).append(evaluation(tuple(values)))
-        return curves
-
-    def todo(self, run_ids: Iterable[str] | None = None) -> list[Todo]:
-        """What may be claimed, of these runs or of all, in the order of planning."""
-        which, values = "status = 'todo'", []
-        if run_ids is not None:
-            which = "+status = 'todo' AND run_id IN (SELECT value FROM json_each(?))"
-            values = [json.dumps(list(run_ids))]
-        found = self._read(
-            f"SELECT run_id, spec, pack_limit, attempt FROM runs WHERE {which} ORDER BY rowid",
-            *values,
-        )
-        return [Todo(*row) for row in found]
-
-    def sweeps(self) -> list[StoredSweep]:
-        found = self._read(
-            "SELECT name, source, created, json_group_array(run_id) FILTER (WHERE run_id IS NOT "
-            "NULL) FROM sweeps LEFT JOIN planned USING (sweep_id) GROUP BY sweep_id ORDER BY "
-            "sweep_id"
-        )
-        return [
-            StoredSweep(name, source, created, tuple(json.loads(run_ids)))
-            for name, source, created, run_ids in found
-        ]
-
-    def span(self) -> tuple[float | None, float | None]:
-        """When the first run was started and the last one finished, in seconds since 1970;
-        None before that.
-        """
-        found: tuple[float | None, float | None] = self._read(
-            "SELECT min(started), max(finished) FROM runs"
-        )[0]
-        return found
-
-    def notes(self) -> list[Note]:
-        return [
-            Note(*row) for row in self._read("SELECT time, kind, text FROM notes ORDER BY rowid")
-        ]
+    # ---- remarks and settings ----
 
     def note(self, kind: str, text: str) -> None:
         """Add a remark to the results: a damaged checkpoint, a split after a lack of memory."""
         with self._transaction():
             self._note(kind, text)
 
-    def meta(self, key: str) -> str | None:
-        found = self._read("SELECT value FROM meta WHERE key = ?", key)
-        return found[0][0] if found else None
-
     def set_meta(self, key: str, value: str) -> None:
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
-
-    def check(self) -> list[str]:
-        """What is wrong with the file, one line each; empty if nothing is."""
-        problems = [text for (text,) in self._read("PRAGMA integrity_check") if text != "ok"]
-        if self._log_missing:
-            problems.append(
-                f"{self.path.name}-wal was removed by something else: what was committed last may "
-                "be missing"
-            )
-        orphans = self._read("PRAGMA foreign_key_check")
-        return problems + [
-            f"{table}: row {row} belongs to no {parent}" for table, row, parent, _ in orphans
-        ]
 
     # ---- inside a transaction ----
 
@@ -393,3 +281,15 @@ class Store(Database):
 
     def _note(self, kind: str, text: str) -> None:
         self._connection.execute("INSERT INTO notes VALUES (?, ?, ?)", [self.wall(), kind, text])
+
+
+def _same(spec: Any, wanted: str) -> bool:
+    try:
+        return table("spec", spec) == json.loads(wanted)
+    except BadRowError:
+        return False
+
+
+def _holds(renewed: Any, until: Any, now: float) -> bool:
+    """Whether a lease does; one without its times holds nothing."""
+    return type(renewed) is type(until) is float and renewed <= now <= until

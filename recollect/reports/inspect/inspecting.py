@@ -32,6 +32,7 @@ from recollect.reports.inspect.weight_history import (
 from recollect.rows import Evaluation, RunRow
 from recollect.spec.run import RunSpec
 from recollect.store import Store
+from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.durable import make_folder
 from recollect.tasks.base import IGNORE, Batch
 from recollect.tasks.build import build_task
@@ -55,6 +56,7 @@ def inspect_run(
     even if its weights were kept, to have them at many steps; `tell` hears how far that is.
     """
     with Store.open(folder, read_only=True) as store:
+        leave_out_wrong(store)
         row = choose_run(store.rows(), run)
         curve = store.curve(row.run_id)
         require_plugins(store, [row.spec])

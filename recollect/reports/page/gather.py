@@ -65,7 +65,11 @@ def gather(folders: Sequence[Path]) -> Evidence:
     sources, notes, facts = _origins(folders, stores)
     context = Context(
         sources=sources,
-        notes=[*notes, *(f"conflict: {line}" for line in results.conflicts)],
+        notes=[
+            *(f"damage: {problem}" for problem in results.problems),
+            *(f"conflict: {line}" for line in results.conflicts),
+            *notes,
+        ],
         facts=facts,
         insides=_insides(stores),
         claims=_claims(results, stores),

@@ -73,6 +73,7 @@ def _train(assignment: Assignment, stop: Callable[[], int], begin: Callable[[], 
     from recollect.mixers.plugins.runs import loaded_files
     from recollect.running.worker import Worker
     from recollect.store import Store
+    from recollect.store.checking.runs import leave_out_wrong
 
     # A script that started these processes has been imported here, mixers included.
     for plugin in assignment.plugins:
@@ -90,6 +91,7 @@ def _train(assignment: Assignment, stop: Callable[[], int], begin: Callable[[], 
         ) as worker,
     ):
         begin()
+        leave_out_wrong(store)
         worker.work()
 
 

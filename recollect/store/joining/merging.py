@@ -21,7 +21,7 @@ from recollect.errors import SpecError, StoreError
 from recollect.rows import Evaluation, RunRow
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
-from recollect.store.schema import STOPS, number, point
+from recollect.store.reading.values import STOPS, number, point
 from recollect.store.store import Store
 
 # What is told of a run that is not part of its row.

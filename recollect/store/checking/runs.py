@@ -1,0 +1,100 @@
+"""What is wrong with the stored row of a run: its id must be that of its specification, and its
+numbers must be there.
+
+The id is a digest of the specification's content, so it is a checksum that every store has. It
+needs no code of a mixer: a run of a plug-in that is not loaded is recomputed like any other, only
+what the plug-in would say to its options is not asked.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.errors import SpecError
+from recollect.rows import Evaluation, RunRow
+from recollect.spec.run import RunSpec
+from recollect.store import Store
+
+_DEEPEST = 8  # tables within tables in a specification
+_LARGEST = 2**63
+# What every reader of rows may rely on, whoever wrote the mixer.
+_NEEDED: dict[str, tuple[type, ...]] = {
+    "task.name": (str,),
+    "model.mixer.name": (str,),
+    "train.lr": (int, float),
+    "train.steps": (int,),
+    "seed": (int,),
+}
+
+
+def wrong_row(row: RunRow) -> str | None:
+    """Why this row must not be used; None if it may be."""
+    wrong = _wrong_specification(row)
+    if wrong is None and row.status == "done" and row.accuracy is None:
+        return "it is done, but has no evaluation"
+    return wrong
+
+
+def leave_out_wrong(store: Store) -> None:
+    """Keep rows that must not be used out of all that is read from now on."""
+    for row in store.rows():
+        why = wrong_row(row)
+        if why:
+            store.leave_out(row.run_id, why)
+
+
+def missing_steps(row: RunRow, curve: Sequence[Evaluation]) -> list[int]:
+    """Evaluations that a finished run must have and has not; none where its specification cannot be
+    read here.
+    """
+    if not row.has_result or row.steps is None:
+        return []
+    try:
+        run = RunSpec.parse(row.spec)
+    except SpecError:
+        return []
+    # Of a run that diverged, the evaluation that showed it is not stored.
+    last = row.steps if row.status == "done" else row.steps - 1
+    there = {point.step for point in curve}
+    return [step for step in run.train.evaluation_steps() if step <= last and step not in there]
+
+
+def _wrong_specification(row: RunRow) -> str | None:
+    try:
+        text = json.dumps(row.spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError):
+        return "its specification holds what no specification can"
+    if hashlib.sha256(text.encode()).hexdigest()[:16] != row.run_id:
+        return "its id is not that of its specification"
+    try:
+        RunSpec.parse(row.spec)
+    except SpecError:
+        return _wrong_shape(row.spec)
+    return None
+
+
+def _wrong_shape(spec: Mapping[str, Any]) -> str | None:
+    """A specification that this program cannot read, perhaps for want of a plug-in: is it still one
+    whose parts can be named and compared?
+    """
+    if not _is_plain(spec, _DEEPEST):
+        return "its specification holds what no specification can"
+    for path, types in _NEEDED.items():
+        value: Any = spec
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if type(value) not in types:
+            return f"its specification has no {path}"
+    return None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value.values())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(entry, depth - 1) for entry in value)
+    if isinstance(value, int):
+        return abs(value) < _LARGEST
+    return math.isfinite(value) if isinstance(value, float) else True

@@ -1,0 +1,1 @@
+"""What comes out of a results database: queries, and values that are checked before use."""
