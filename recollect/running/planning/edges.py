@@ -11,8 +11,9 @@ A cell is searched in rounds, each large enough to be trained as one population:
   edges   at both edges at once: between the last rate that solves it and the next tried one the
           rate in the middle (beyond the last one tried, the next); where they are neighbours, one
           more seed at the rate outside, then the seeds that the rate inside lacks
-  inside  the seeds that rates lack whose verdict is in doubt, that of an edge included; and rates
-          at most STEP decades apart, one seed each
+  inside  the seeds that rates lack whose verdict is in doubt, that of an edge included; rates at
+          most STEP decades apart, one seed each; and all seeds of a rate as good as the best, so
+          that the best score is known too
 
 A cell is done when its width W(tau) is known to TOLERANCE decades with the confidence that
 planning/outlook.py states, or nothing that could tell more is left. What it does not need stays
@@ -32,6 +33,7 @@ COARSE = 1.0
 STEP = 0.55  # a window is trusted on rates that are at most so far apart
 NEAR = 0.15
 DOUBT = 0.05  # share of the draws
+ALIKE = 0.02  # scores
 
 
 def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
@@ -52,7 +54,10 @@ def _choose(cell: Cell, tau: float) -> dict[int, int]:
     inside = _places_inside(cell, outlook)
     if not inside:
         return _look_at_peak(cell, tau)
-    chosen = {} if outlook.is_within(TOLERANCE) else _look_at_edges(cell, inside, outlook)
+    if outlook.is_within(TOLERANCE):
+        chosen = _look_at_top(cell, inside)
+    else:
+        chosen = _look_at_edges(cell, inside, outlook)
     for a, b in pairwise(inside):
         between = [index for index in range(a + 1, b) if _todo(cell.rates[index])]
         if between and _decades(cell.rates[a], cell.rates[b]) > STEP:
@@ -81,6 +86,15 @@ def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
     untried = dict.fromkeys([i for i in beside if not _is_tried(cell.rates[i])], 1)
     near = [index for index in scored if cell.rates[index].mean >= tau - NEAR]
     return untried | {index: left for index in near if (left := len(_todo(cell.rates[index])))}
+
+
+def _look_at_top(cell: Cell, inside: Sequence[int]) -> dict[int, int]:
+    """The seeds of the best rate, unless one with all its seeds is as good."""
+    best = max(inside, key=lambda index: cell.rates[index].mean)
+    whole = [cell.rates[index].mean for index in inside if not _todo(cell.rates[index])]
+    if whole and max(whole) >= cell.rates[best].mean - ALIKE:
+        return {}
+    return {best: len(_todo(cell.rates[best]))}
 
 
 def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:

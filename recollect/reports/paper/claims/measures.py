@@ -1,7 +1,8 @@
 """The score of a cell at its best rate and the window around it, as far as they are known.
 
 Strictly, only rates with enough seeds count, a score is known exactly only after a search that is
-fine and wide enough, and a window only on a fine grid. As it is, whatever was trained counts.
+fine and wide enough, and a window only on a fine grid, or where what is left to train of a grid
+would hardly change it (`--search edges`). As it is, whatever was trained counts.
 """
 
 import math
@@ -20,6 +21,8 @@ from recollect.reports.paper.claims.thresholds import (
 )
 from recollect.reports.paper.claims.wanted import BEYOND, scored_runs
 from recollect.reports.paper.study import RATES
+from recollect.running.planning.edges import TOLERANCE
+from recollect.running.planning.outlook import window_outlook
 
 
 def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
@@ -46,6 +49,9 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
 
     After a proper search, a model that never reaches tau has a window of 0.
     """
+    searched = _searched_window(cell, name, tau, brief) if strict else None
+    if searched is not None:
+        return searched
     cell = trusted(cell) if strict else cell
     rates = [rate.lr for rate in cell.scored_rates]
     found = cell.window(tau)
@@ -70,6 +76,33 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
         sides = " and ".join(_open_sides(found.open_low, found.open_high))
         return Measure(found.decades, math.inf, text, f"{name}: {sides} rates")
     return Measure(found.decades, found.decades, text)
+
+
+def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
+    """Of a cell of which runs are left to train, if they would hardly change the window."""
+    todo = sum(row.status == "todo" for row in cell.rows)
+    if not todo or not cell.scored_rates:
+        return None
+    planned = [rate.lr for rate in cell.rates]
+    fewest = min(len(rate.rows) for rate in cell.rates)
+    if fewest < LEAST_SEEDS or len(planned) < 3 or _widest_step(planned) > FINEST_STEP:
+        return None
+    found = cell.window(tau)
+    if brief:
+        width = found.decades if found else 0.0
+        return Measure(width, math.inf if found and found.is_open else width, name)
+    outlook = window_outlook(cell, tau)
+    if not outlook.is_within(TOLERANCE):
+        return None
+    told = f"; searched at its edges, {len(cell.rows) - todo} of {len(cell.rows)} runs"
+    if found is None:
+        assert cell.best is not None
+        return Measure(0.0, 0.0, f"{name}: no window, {_score_told(cell, cell.best)}{told}")
+    text = f"{name}: {decades_text(found)[:-1]}{told})"
+    if found.is_open:
+        sides = " and ".join(_open_sides(found.open_low, found.open_high))
+        return Measure(outlook.low, math.inf, text, f"{name}: {sides} rates")
+    return Measure(outlook.low, outlook.high, text)
 
 
 def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
