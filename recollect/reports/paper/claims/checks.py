@@ -110,7 +110,8 @@ def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
     parts = tuple(checks)
     failed = sorted((part for part in parts if part.holds is False), key=_margin)
     if failed:
-        count = f"{len(failed)} of {len(parts)} comparisons fail" if len(parts) > 1 else ""
+        several = len(parts) > 1 and not text
+        count = f"{len(failed)} of {len(parts)} comparisons fail" if several else ""
         return Check(
             False, text or join(part.text for part in failed), "", count, failed[0].margin, parts
         )

@@ -10,7 +10,13 @@ from typing import Any
 from recollect.analysis import TAUS, Curves
 from recollect.reports.paper.claims.checks import Check, join
 from recollect.reports.paper.claims.claim import Claim, Verdict
-from recollect.reports.paper.claims.coverage import CellCheck, Tally, tally, together
+from recollect.reports.paper.claims.coverage import (
+    CellCheck,
+    Tally,
+    count_cells,
+    tally,
+    together,
+)
 from recollect.reports.paper.claims.groups import (
     Group,
     Subject,
@@ -75,7 +81,8 @@ def _judge_one(
     group, cells, counted = (decided or found)[0]
     covered = _covers(recipe, claim.task)
     is_open = counted.outcome in ("not enough data", "holds in part")
-    reduced = "" if decided else _reduced(claim, subjects, curves, kept)
+    known = counted.holding or counted.failing
+    reduced = "" if known else _reduced(claim, subjects, curves, kept)
     others = [_otherwise(other, said, counted) for other, _, said in decided[1:]]
     return Verdict(
         claim=claim,
@@ -151,14 +158,16 @@ def _numbers(counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
         shown = [*failing[:1], *holding[:1]]
     told = join(check.told for check in shown)
     count = counted.counted if counted.cells > 1 else ""
+    if failing and counted.outcome == "not enough data":
+        count = f"against it {count_cells(len(failing))}, too few to contradict it"
     parts = [f"{count}: {told}" if count and told else told or count]
     if counted.outcome in ("not enough data", "holds in part"):
         waiting = [leaf for cell in cells for leaf in cell.check.leaves if leaf.holds is None]
         known = [leaf.text for leaf in waiting if leaf.text]
         # What can be trained is told with its cost; here what else is missing.
-        lacks = [leaf.lacks for leaf in waiting if not leaf.wants]
+        lacks = join(leaf.lacks for leaf in waiting if not leaf.wants) if trained else NO_ROWS
         parts += [join(known)] if known and not told else []
-        parts += [f"missing: {join(lacks) if trained else NO_ROWS}"] if lacks or not trained else []
+        parts += [f"missing: {lacks}"] if lacks else []
     return "; ".join(filter(None, parts))
 
 

@@ -110,26 +110,22 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
     A cell is worth, for every claim that asks for it, its share of that claim's missing work; the
     cells with the most worth for their work come first.
     """
-    asked: dict[Want, list[str]] = {}
-    worth: dict[Want, float] = {}
     curves = {
         replace(want, preset=""): want for own in wants.values() for want in own if want.preset
     }
+    asked: dict[Want, list[str]] = {}
+    worth_for_work: dict[Want, float] = {}
     for claim, own in wants.items():
         # Where curves are wanted of a cell, the runs with curves serve everybody.
         distinct = [want for want in dict.fromkeys(curves.get(w, w) for w in own) if want.runs]
         total = sum(want.work(recipe) for want in distinct)
         for want in distinct:
             asked.setdefault(want, []).append(claim)
-            worth[want] = worth.get(want, 0.0) + want.work(recipe) / total
+            worth_for_work[want] = worth_for_work.get(want, 0.0) + 1 / total
     found = [NextCell(want, tuple(claims), recipe) for want, claims in asked.items()]
     return sorted(
         found,
-        key=lambda cell: (
-            -worth[cell.want] / cell.want.work(recipe),
-            cell.want.work(recipe),
-            cell.want.text,
-        ),
+        key=lambda cell: (-worth_for_work[cell.want], cell.want.work(recipe), cell.want.text),
     )
 
 

@@ -3,6 +3,7 @@ C3, C15, C22, C24, C31).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from recollect.analysis import count_text
 from recollect.reports.paper.claims.checks import (
@@ -103,8 +104,8 @@ def recurrent_is_narrow(group: Group) -> list[CellCheck]:
         for panel in _panels(group, [role], TO_TRY[role]):
             if group.reaches(role, panel) is False:
                 continue
-            own = group.window(role, panel)
-            apart = difference(group.window(ATTENTION_2, panel), own)
+            own, attention = group.window(role, panel), group.window(ATTENTION_2, panel)
+            apart = replace(difference(attention, own), text=attention.text)
             checks = [
                 at_most(own, NARROW),
                 at_least(apart, NARROWER),
@@ -285,8 +286,8 @@ def _narrower(group: Group, role: Role, panel: Panel) -> Check:
 
 def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
     subject = group.find(role, **panel._asdict())
-    if subject is None:
-        return Check(None, "", f"{role.name}: rates outside its window")
+    if subject is None:  # the window asks for it already
+        return Check(None, "")
     cell, limit = with_diverged_at_zero(group.trusted_cell(subject)), floor(subject) + NEAR_FLOOR
     outside = [rate.mean for rate in cell.scored_rates if rate.mean < group.tau]
     low = sum(score <= limit for score in outside)
