@@ -47,7 +47,7 @@ def wanted_runs(command: str) -> tuple[RunSpec, ...]:
     assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
     sets = options[1:-2:2]
     assert options[:-2] == [word for override in sets for word in ("--set", override)]
-    return read_preset(preset.removeprefix("paper:"), "full", [*sets, SEEDS], "plain").runs
+    return read_preset(preset.removeprefix("paper:"), overrides=[*sets, SEEDS]).runs
 
 
 def made_rows(claim: Claim, score: Score) -> list[RunRow]:

@@ -150,7 +150,7 @@ def test_cells_that_disagree_are_counted():
         claim, changed(lambda run: run.task.length == 256 and run.model.width == 64, narrow)
     )
     verdict = verdict_of(claim, rows)
-    assert verdict.words == "holds in 3 of 4 cells"
+    assert verdict.words == "holds in 8 of 9 cells"
     assert "(256,16) width 64" in verdict.numbers
 
 
@@ -230,7 +230,7 @@ def test_recipes_are_not_mixed():
     rows = made_rows(claim, study_score)
     for row in rows:
         if row.spec["model"]["mixer"]["name"] == "hyena":
-            row.spec["task"]["vocabulary_split"] = "halves"
+            row.spec["task"]["vocabulary_split"] = "shared"
     assert verdict_of(claim, rows).outcome == "not enough data"
 
 

@@ -1,5 +1,6 @@
 """Verdicts by recipe, at several taus, and how firm they are."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,18 +33,15 @@ def under(recipe: str, rows: list[RunRow]) -> list[RunRow]:
     """The same results with everything else as a recipe has it."""
     made = []
     for row in rows:
-        mixers = (row.spec["model"]["mixer"]["name"],)
-        choices = RECIPES[recipe].choices("mqar", mixers)
-        assert choices is not None
-        spec = {key: dict(value) for key, value in row.spec.items() if isinstance(value, dict)}
-        for key, value in choices.items():
-            section, name = key.split(".")
-            if name != "epochs":
-                spec[section][name] = value
-        epochs = choices["train.epochs"]
-        steps = 100_000 // row.spec["train"]["batch"]
-        spec["train"]["steps"] = epochs * steps
-        made.append(replace(row, run_id=f"{recipe} {row.run_id}", spec={**row.spec, **spec}))
+        task, model, train = (row.spec[section] for section in ("task", "model", "train"))
+        bare = {
+            "task": {key: task[key] for key in ("name", "length", "pairs")},
+            "model": {key: model[key] for key in ("mixer", "width", "depth")},
+            "train": {"lr": train["lr"]},
+            "seed": row.spec["seed"],
+        }
+        run = RunSpec.parse(RECIPES[recipe].fill(bare))
+        made.append(replace(row, run_id=run.run_id, spec=json.loads(run.canonical_json())))
     return made
 
 

@@ -4,7 +4,15 @@ import shlex
 from itertools import pairwise
 
 import pytest
-from claims_made import BY_NAME, NAMES, made_rows, recipe_label, study_score, verdict_of
+from claims_made import (
+    BY_NAME,
+    NAMES,
+    made_row,
+    made_rows,
+    recipe_label,
+    study_score,
+    verdict_of,
+)
 
 from recollect.analysis import group_cells
 from recollect.reports.paper.claims import CLAIMS, HEADLINE, check
@@ -14,6 +22,7 @@ from recollect.reports.paper.claims.wanted import Want, next_cells
 from recollect.reports.paper.presets import read_preset
 from recollect.reports.paper.study import RATES, SEEDS
 from recollect.rows import RunRow
+from recollect.spec.recipes import RECIPES, recipe_of
 from recollect.spec.run import RunSpec
 
 
@@ -21,7 +30,8 @@ def runs_of(command: str) -> tuple[RunSpec, ...]:
     recollect, run, preset, *options = shlex.split(command)
     assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
     sets = [value for key, value in pairwise(options) if key == "--set"]
-    return read_preset(preset.removeprefix("paper:"), overrides=sets).runs
+    recipe = next((value for key, value in pairwise(options) if key == "--recipe"), None)
+    return read_preset(preset.removeprefix("paper:"), overrides=sets, recipe=recipe).runs
 
 
 def distinct_wants() -> list[Want]:
@@ -69,8 +79,10 @@ def test_the_rates_are_those_of_the_presets():
 def test_another_recipe_is_named_and_costs_its_own_epochs():
     want = Want(MAMBA_2, (64, 4), 64, 2)
     assert "--recipe" not in want.command(HEADLINE)
-    assert " --recipe zoology " in want.command("zoology")
-    assert want.run_steps("zoology") / want.run_steps() == pytest.approx(64 / 50)
+    for recipe in RECIPES:
+        runs = runs_of(want.command(recipe))
+        assert {recipe_of(run.model_dump(mode="json")) for run in runs} == {recipe}
+        assert want.run_steps(recipe) == sum(run.train.steps for run in runs)
 
 
 def test_what_is_trained_is_not_asked_for_again():
@@ -126,15 +138,8 @@ def test_training_what_comes_next_settles_claims():
     before = check(rows, {}, label, [BY_NAME[name] for name in NAMES[:4]])
     told = cells_to_train(before)
     for cell in told[:6]:
-        for run in runs_of(cell.want.command()):
-            rows.append(_done(run))
+        rows += [made_row(run, study_score(run)) for run in runs_of(cell.want.command())]
     after = check(rows, {}, label, [BY_NAME[name] for name in NAMES[:4]])
     assert {verdict.outcome for verdict in before} == {"not enough data"}
     assert {verdict.outcome for verdict in after} & {"reproduced", "holds in part"}
     assert sum(v.run_steps for v in after) < sum(v.run_steps for v in before)
-
-
-def _done(run: RunSpec) -> RunRow:
-    from claims_made import made_row
-
-    return made_row(run, study_score(run))

@@ -132,8 +132,9 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
 def _mqar_steps(want: Want, recipe: str) -> int:
     known = RECIPES[recipe] if recipe in RECIPES else RECIPES[HEADLINE]
     choices = known.choices(want.task, (want.role.mixer,)) or {}
-    batch = usual_batch(want.size[0], TRAIN_ROWS)
-    return round(choices.get("train.epochs", EPOCHS) * steps_per_epoch(TRAIN_ROWS, batch))
+    batch, keep_last = usual_batch(want.size[0], TRAIN_ROWS), choices.get("train.last_batch")
+    per_epoch = steps_per_epoch(TRAIN_ROWS, batch, keep_last == "keep")
+    return round(choices.get("train.epochs", EPOCHS) * per_epoch)
 
 
 @cache
