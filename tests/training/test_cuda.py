@@ -16,7 +16,7 @@ from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.spec.run import RunSpec
-from recollect.tasks.build import build_task, task_of
+from recollect.tasks.build import task_of
 from recollect.training.population import Population
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -54,19 +54,35 @@ def seeds(run: RunSpec, count: int) -> list[RunSpec]:
     return [run.model_copy(update={"seed": seed}) for seed in range(count)]
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
-def test_kernels_are_the_plain_operations(mixer, monkeypatch):
+# Other blocks, heads and options than the mixer's own, and rows of each member's own.
+GPT_NEOX = {
+    "mixer": {"name": "attention", "heads": 4, "rope_share": 0.25, "qk_norm": True},
+    "positions": "rope",
+    "residual": "parallel",
+    "head": "untied",
+    "rescale": "none",
+}
+MIMETIC = {"mixer": {"name": "mamba", "init": "mimetic"}, "block": "mixer+mlp"}
+WHOLE = [({"mixer": table(mixer, 64)}, None) for mixer in MIXERS] + [
+    (GPT_NEOX, None),
+    (MIMETIC, None),
+    *(({"mixer": table(mixer, 64)}, (5, 6, 7)) for mixer in ("attention", "mamba", "rwkv4")),
+]
+
+
+@pytest.mark.parametrize(("options", "own"), WHOLE, ids=str)
+def test_kernels_are_the_plain_operations(options, own, monkeypatch):
     """The loss of a whole model and the gradients of all its weights, in fp32."""
     torch.set_float32_matmul_precision("highest")
-    run = run_of(mixer)
-    task = build_task(run.task, 0, run.train.batch, CUDA)
+    run = RunSpec.parse(run_of("attention").model_dump(mode="json") | {"model": options})
+    task = task_of(run, CUDA)
     model = Model(run.model, 3, task.vocabulary, task.length)
     initialise(model, [1, 2, 3])
     model.to(CUDA)
     found = {}
     for kernels in ("on", "off"):
         monkeypatch.setenv("RECOLLECT_KERNELS", kernels)
-        loss_P = model.loss(task.batch("train", 0))
+        loss_P = model.loss(task.batch("train", 0, own))
         found[kernels] = [
             loss_P.detach(),
             *torch.autograd.grad(loss_P.sum(), list(model.parameters())),
