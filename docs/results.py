@@ -6,6 +6,7 @@ docs/gallery.py first: the study's own figures are shown from there.
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 from gallery import comparing, picture_name
@@ -24,6 +25,7 @@ from recollect.errors import SpecError
 from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.causes import find_causes
+from recollect.reports.paper.claims.asking import judge_results
 from recollect.reports.paper.evidence import find_stores, join_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.pictures import PictureRequest, Source
@@ -43,20 +45,101 @@ over seeds, where every rate has three or more.
 """
 BOUND = "the difference is a bound of one side alone"
 NONE = "–"
+UNDECIDED = "not enough data"
 
 
 def page(stores, pictures, save=write_png):
     """The whole page; `save` gets every picture's path and figure."""
     full = [store for store in stores if not store.is_reduced]
     results = join_stores(full)
+    verdicts = judge_results(results, [store.folder for store in full])
     parts = [
         HEAD,
-        cost_section(full),
+        claims_section(verdicts),
+        unlike_section(verdicts),
         windows_section(results, pictures, save),
-        figures_section(results),
         causes_section(results.rows),
+        figures_section(results, verdicts),
+        cost_section(full),
     ]
     return wrapped("\n".join(part for part in parts if part))
+
+
+# ---- claims ----
+
+
+def claims_section(verdicts):
+    """Verdicts by recipe, claim by claim, and in how many of each kind they end."""
+    text = "## The study's claims\n\n"
+    text += "Verdicts by recipe; in brackets the share of resampled seeds with the same verdict."
+    text += (
+        " [The rules](claims.md) are code; `recollect claims DIR...` prints the numbers and what"
+    )
+    text += " to train next.\n\n"
+    for recipe, own in verdicts.items():
+        counts = Counter(verdict.outcome for verdict in own)
+        order = ("reproduced", "holds in part", "contradicted", "not enough data")
+        kinds = ", ".join(f"{counts[kind]} {kind}" for kind in order if counts[kind])
+        text += f"- `{recipe}`: {count_text(len(own), 'claim')}, {kinds}.\n"
+    lines = [
+        (
+            beside[0].claim.name,
+            beside[0].claim.statement + (" (ours)" if beside[0].claim.origin == "ours" else ""),
+            *map(verdict_text, beside),
+        )
+        for beside in zip(*verdicts.values(), strict=True)
+    ]
+    return f"{text}\n{table(('claim', 'what it says', *verdicts), lines)}"
+
+
+def verdict_text(verdict):
+    firm = f" ({verdict.firmness:.0%})" if verdict.firmness is not None else ""
+    hangs = f"; {verdict.disagreement}" if verdict.disagreement else ""
+    return f"{verdict.words}{firm}{hangs}"
+
+
+def unlike_section(verdicts):
+    """What did not come out as the study says, with the numbers and what may explain it; and the
+    numbers of what does.
+    """
+    told = [verdict for own in verdicts.values() for verdict in own if verdict.outcome != UNDECIDED]
+    unlike = [verdict for verdict in told if verdict.tally.failing]
+    like = [verdict for verdict in told if not verdict.tally.failing]
+    text = "## What did not reproduce\n"
+    if not unlike:
+        text += "\nNothing so far, where there are rows enough to say.\n"
+    text += "".join(verdict_section(verdict, verdicts) for verdict in unlike)
+    if like:
+        text += "\n## What holds so far\n\n"
+        text += "".join(
+            f"- {one.claim.name} under `{one.recipe}`, {one.words}: {numbers(one)}\n"
+            for one in like
+        )
+    return text
+
+
+def verdict_section(verdict, verdicts):
+    claim = verdict.claim
+    text = f"\n### {claim.name} under {verdict.recipe}: {verdict.words}\n\n"
+    text += f"- The study: {claim.statement}.\n- Measured: {numbers(verdict)}\n"
+    reasons = [verdict.disagreement, verdict.remark, claim.contradiction, claim.caveat]
+    reasons = dict.fromkeys(sentence_of(reason) for reason in reasons if reason)
+    other = [
+        f"Under {recipe}: {verdict_text(twin)}."
+        for recipe, own in verdicts.items()
+        for twin in own
+        if recipe != verdict.recipe and twin.claim is claim and twin.outcome != UNDECIDED
+    ]
+    return text + "".join(f"- {reason}\n" for reason in [*reasons, *other])
+
+
+def numbers(verdict):
+    return sentence_of(verdict.numbers.split("; missing:")[0]) if verdict.numbers else NONE
+
+
+def sentence_of(text):
+    """A remark as a sentence."""
+    return " ".join(text.split()).rstrip(".") + "."
 
 
 # ---- what was trained ----
@@ -190,18 +273,36 @@ def width_text(found):
 # ---- the study's figures ----
 
 
-def figures_section(results):
+def figures_section(results, verdicts):
     """The pictures of the gallery that rows of this size can fill, by recipe."""
     text = "## The study's figures and tables\n\n"
     text += "Beside what the study says of each; [the gallery](gallery.md) has the commands.\n"
     for name in [*FIGURES, *TABLES]:
-        for place, (recipe, rows) in enumerate(comparing(name, results.rows).items()):
-            text += f"\n### {name}, recipe {recipe}\n\n"
+        found = comparing(name, results.rows)
+        if found:
+            text += f"\n### {name}\n\n{statements(name, verdicts)}"
+        for place, (recipe, rows) in enumerate(found.items()):
+            text += f"\nRecipe `{recipe}`:\n\n"
             if name in TABLES:
                 text += TABLES[name](rows, results.curves, "min-max").markdown()
             else:
                 text += f"![{name}](gallery/{picture_name(name, place)})\n"
     return text
+
+
+def statements(name, verdicts):
+    """What the study says of a figure, with the verdicts."""
+    lines = []
+    for beside in zip(*verdicts.values(), strict=True):
+        claim = beside[0].claim
+        if claim.figure == name:
+            told = "; ".join(
+                f"{verdict.recipe}: {verdict.words}"
+                for verdict in beside
+                if verdict.outcome != UNDECIDED
+            )
+            lines.append(f"- {claim.name}: {claim.statement}. {told or UNDECIDED.capitalize()}.\n")
+    return "".join(lines)
 
 
 # ---- causes ----
