@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
+from recollect.spec.recipes.batches import steps_per_epoch
 from recollect.spec.recipes.label import ALPHABET, EVALUATION_KEYS, VOCABULARY
 from recollect.spec.train import TrainSpec
 from recollect.tasks.options import TASKS
@@ -67,8 +68,8 @@ def recipe(flat: Mapping[str, Any]) -> dict[str, Any] | None:
         | dict(flat)
     )
     batch = settings.get("train.batch", task.default_batch)
-    # An epoch has whole batches only, as when a specification asks for epochs.
-    epochs = settings.get("train.steps", 0) / max(1, task.train_rows // batch)
+    keep_last = settings.get("train.last_batch") == "keep"
+    epochs = settings.get("train.steps", 0) / steps_per_epoch(task.train_rows, batch, keep_last)
     kept = {
         key: value
         for key, value in settings.items()
