@@ -78,6 +78,12 @@ class ResourceError(RecollectError):
     exit_code = 4
 
 
+class ReaderGone(RecollectError):  # noqa: N818 (it is no error)
+    """Nobody reads the output any more, and whoever did has all he wanted."""
+
+    exit_code = 0
+
+
 class Stopped(RecollectError):  # noqa: N818 (it is no error)
     """A signal asked the work to stop; a checkpoint was written and the work can be resumed."""
 

@@ -14,7 +14,14 @@ import typer
 
 from recollect.cli import about, folders, show, train
 from recollect.cli.printing import complain
-from recollect.errors import RecollectError, ResourceError, StoreError, as_refusal, noticing_damage
+from recollect.errors import (
+    ReaderGone,
+    RecollectError,
+    ResourceError,
+    StoreError,
+    as_refusal,
+    noticing_damage,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -68,6 +75,8 @@ def _run_verb() -> int:
     try:
         result = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except ReaderGone as gone:
+        return gone.exit_code
     except RecollectError as error:
         complain(str(error))
         return error.exit_code
@@ -76,8 +85,6 @@ def _run_verb() -> int:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:
-        return 0  # the reader has all it wanted
     except BaseException as error:  # what a plug-in raises may be of any kind
         if os.environ.get("RECOLLECT_DEBUG"):
             raise

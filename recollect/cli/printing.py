@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from recollect.errors import ResourceError, printable
+from recollect.errors import ReaderGone, ResourceError, printable
 
 MOST_COMPLAINTS = 5
 
@@ -50,15 +50,13 @@ def render(renderable: Any) -> None:
 
 
 def write(text: str) -> None:
-    """Text that ends its own lines. What cannot be written is an error: BrokenPipeError if the
-    reader has gone, else a refusal.
-    """
+    """Text that ends its own lines. What cannot be written is an error."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         _silence(sys.stdout)
-        raise
+        raise ReaderGone from None
     except OSError as error:
         _silence(sys.stdout)
         raise ResourceError(

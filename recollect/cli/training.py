@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from recollect.cli.printing import complain, say
-from recollect.errors import Stopped
+from recollect.errors import ReaderGone, Stopped
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def train_and_tell(
                 listen=view.hear,
                 **arguments,
             )
-    except BrokenPipeError:
+    except ReaderGone:
         raise Stopped(
             f"stopped, since nobody reads its output any more; go on with `{_resume(folder)}`",
             OUTPUT_CLOSED,

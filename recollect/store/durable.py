@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.errors import ReaderGone, RecollectError, ResourceError, SpecError
 from recollect.store.failpoint import failpoint
 from recollect.store.ownership import is_dead, this_process
 
@@ -70,8 +70,8 @@ def write_output(path: Path, data: bytes) -> None:
                 left = memoryview(data)
                 while left:
                     left = left[file.write(left) :]
-    except BrokenPipeError:  # the reader has all it wanted
-        raise
+    except BrokenPipeError:
+        raise ReaderGone from None
     except OSError as error:
         raise _refusal(error, path, len(data)) from None
 

@@ -153,14 +153,19 @@ def train_all(
         acknowledge(f"passed {name} {times}")
 
 
-def command(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
-    """The command line with these arguments; its output goes to files beside `prefix`, its exit
-    code is the process's.
+def command(
+    acknowledge: Acknowledge, prefix: Path, *arguments: object, output: int | None = None
+) -> None:
+    """The command line with these arguments; its output goes to files beside `prefix`, or to
+    `output`, its exit code is the process's.
     """
     move_clock_by_steps()
     sys.argv = ["recollect", *map(str, arguments)]
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{prefix}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    if output is not None:
+        os.dup2(output, 1)
+        os.close(output)
     # What multiprocessing gave this process is bound to the test's own streams.
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     acknowledge("started")
@@ -322,3 +327,41 @@ def draw_data(acknowledge: Acknowledge, text: str, burnt: int) -> None:
     task = build_task(run.task, run.data_seed, run.train.batch, torch.device("cpu"))
     for number in reversed(range(run.train.steps)):
         acknowledge(f"saw alone {number} {digest(task.batch('train', number))}")
+
+
+# ---- endings ----
+
+
+def end_by(acknowledge: Acknowledge, prefix: Path, what: str, *arguments: object) -> None:
+    """The command line, which something happens to in its fifth step."""
+    step = Population.train_step
+    read_end, write_end = os.pipe()
+
+    def disturbed(self: Population, batch: Batch) -> None:
+        if self.step == 4:
+            if what.startswith("SIG"):
+                signal.raise_signal(signal.Signals[what])
+            elif what == "closed output":
+                os.close(read_end)
+            elif what == "error":
+                raise ValueError("of a mixer")
+            elif what == "no Exception":
+                raise BaseException("of a mixer")
+            elif what == "memory":
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+        step(self, batch)
+
+    Population.train_step = disturbed  # type: ignore[method-assign]
+    if what == "given back":
+        Worker._train = lambda self, selection: None  # type: ignore[method-assign]
+    output = write_end if what == "closed output" else None
+    if what == "full output":
+        output = os.open("/dev/full", os.O_WRONLY)
+    command(acknowledge, prefix, *arguments, output=output)
+
+
+def with_closed_output(acknowledge: Acknowledge, prefix: Path, *arguments: object) -> None:
+    """The command line whose reader has gone."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command(acknowledge, prefix, *arguments, output=write_end)
