@@ -16,6 +16,7 @@ from claims_made import (
 )
 from rows_made import make_row, make_sweep
 
+from recollect.analysis.settings import flatten
 from recollect.reports.paper.claims import check
 from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.claims.verdicts import to_lines
@@ -309,3 +310,12 @@ def test_rows_of_no_task_of_the_study_are_left_aside():
     broken.spec["task"] |= {"length": 7}
     assert recipe({"task.name": "chess"}) is None
     assert {verdict.outcome for verdict in check([odd, broken], {})} == {"not enough data"}
+
+
+@pytest.mark.parametrize(("last_batch", "steps"), [("drop", 9_750), ("keep", 9_800)])
+def test_an_epoch_with_its_last_batch_is_an_epoch(last_batch, steps):
+    train = {"epochs": 50, "last_batch": last_batch}
+    run = RunSpec.parse({"task": "mqar", "model": {"mixer": "attention"}, "train": train})
+    assert run.train.steps == steps
+    made = recipe(flatten(run.model_dump(mode="json")))
+    assert (made["epochs"], made["train.last_batch"]) == (50, last_batch)
