@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from recollect.analysis import Cell, rate_text
+from recollect.analysis import Cell, count_text, rate_text
 from recollect.reports.paper.claims.roles import Role, usual_options
 from recollect.reports.paper.claims.thresholds import LEAST_SEEDS
 from recollect.reports.paper.presets import preset_text
@@ -46,7 +46,8 @@ class Want:
     @property
     def text(self) -> str:
         place = f" ({self.size[0]},{self.size[1]})" if any(self.size) else ""
-        deep = f", {self.depth} layers" if callable(self.role.depth) or not self.role.depth else ""
+        is_open = callable(self.role.depth) or self.role.depth is None
+        deep = f", {count_text(self.depth, 'layer')}" if is_open else ""
         positions = f", positions {self.positions}" if self.positions else ""
         return f"{self.role.name}{place} width {self.width}{deep}{positions}"
 

@@ -16,7 +16,7 @@ from recollect.reports.paper.claims.roles import (
     convolved_attention,
 )
 from recollect.reports.paper.claims.thresholds import NOISES, ONE_PAIR_MOST, SOLVED, TWO_PERCENT
-from recollect.reports.paper.study import ABLATION_SIZE, Size
+from recollect.reports.paper.study import ABLATION_SIZE, SIZES, Size
 
 MAMBA_WITHOUT_CONV = """'model.mixer={name="mamba",kernel=0}'"""
 CONV_QKV, CONV_K, CONV_Q = (
@@ -54,9 +54,10 @@ def convolution_decides(group: Group) -> list[CellCheck]:
     TWO_PERCENT or the one-pair bound, NOISES standard errors allowed for: attention, attention
     with one on Q, Mamba without convolution.
     """
-    sizes = {panel.size for panel in group.panels(group.subjects)}
+    ablated = [role for role in group.subjects if role not in (ATTENTION_1, MAMBA_1)]
+    sizes = {panel.size for panel in group.panels(ablated)}
     if group.strict:
-        sizes.add(ABLATION_SIZE)
+        sizes |= {ABLATION_SIZE, SIZES[0]}
     return [CellCheck(size_text(size), _table(group, size), size) for size in sorted(sizes)]
 
 

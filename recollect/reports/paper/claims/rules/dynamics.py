@@ -114,15 +114,16 @@ def attention_does_not_fit(group: Group) -> list[CellCheck]:
 def _fits(group: Group, panel: Panel) -> Check:
     subject = group.find(ATTENTION_1, **panel._asdict())
     wanted = group.score(ATTENTION_1, panel)
-    if subject is None:
+    cell = group.trusted_cell(subject) if subject else None
+    if subject is None or cell is None or not cell.scored_rates:
         return Check(None, "", wanted.lacks, wants=wanted.wants)
-    cell, name = group.trusted_cell(subject), subject_text(ATTENTION_1, subject)
+    name = subject_text(ATTENTION_1, subject)
     fitted = []
     for rate in cell.scored_rates:
         scores = [row.train_score for row in rate.scored if row.train_score is not None]
         if scores and len(scores) == len(rate.scored):
             fitted.append(statistics.fmean(scores))
-    if len(fitted) < len(cell.scored_rates) or not fitted:
+    if len(fitted) < len(cell.scored_rates):
         return Check(None, "", f"{name}: its score on training rows, at every rate")
     most = max(FAILS, one_pair_most(subject))
     text = f"{name}: at most {score_text(max(fitted))} on training rows, {len(fitted)} rates"

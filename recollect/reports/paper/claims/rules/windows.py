@@ -265,16 +265,14 @@ def _in_order(group: Group, panel: Panel) -> Check:
 
 
 def _more_state(group: Group, role: Role, panel: Panel) -> Check:
-    sizes = []
-    for model in (role, MAMBA_1):
-        subject = group.find(model, **panel._asdict())
-        sizes.append(subject.cell.state_size if subject else None)
-    larger, smaller = sizes
+    subjects = [group.find(model, **panel._asdict()) for model in (role, MAMBA_1)]
+    larger, smaller = (subject.cell.state_size if subject else None for subject in subjects)
     wider = at_least(
         difference(group.window(role, panel), group.window(MAMBA_1, panel)), ORDER_SLACK
     )
     if larger is None or smaller is None:
-        return every([wider, Check(None, "", f"{role.name} and 1-layer mamba with their states")])
+        lacks = f"the states of {role.name} and 1-layer mamba" if wider.holds is not None else ""
+        return every([wider, Check(None, "", lacks)])
     text = f"state {count_text(larger, 'float')} against {smaller:,}"
     return every([Check(larger > smaller, text), wider], text=f"{text}: {wider.text}")
 
