@@ -13,6 +13,7 @@ import sys
 import typer
 
 from recollect.cli import about, folders, show, train
+from recollect.cli.cluster import verbs as cluster
 from recollect.cli.printing import complain
 from recollect.errors import (
     ReaderGone,
@@ -49,6 +50,9 @@ for verb in (
     about.doctor,
     about.bench,
     train.score,
+    cluster.submit,
+    cluster.work,
+    cluster.collect,
 ):
     app.command()(verb)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.options import Folder, Output
+from recollect.cli.options import Folder, Output, collect_planned
 from recollect.cli.printing import complain, complain_some, say, write
 from recollect.errors import SpecError
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 def status(folder: Folder) -> None:
     """What is planned, running and done, in all and by sweep."""
+    from recollect.running.cluster.plan import is_planned
+
+    if is_planned(folder):
+        from recollect.cli.cluster.view import show_status
+
+        show_status(folder)
+        return
     from recollect.analysis import count_statuses, counts_text
     from recollect.analysis.wording import recipes_text
     from recollect.running.results import Results
@@ -98,6 +105,7 @@ def export(
 
     if form not in ("csv", "json"):
         raise SpecError(f"--format {form}: must be csv or json")
+    collect_planned([folder])
     points = None
     if salvage:
         from recollect.store.salvage import salvage as read_readable

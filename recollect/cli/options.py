@@ -5,9 +5,22 @@ from typing import Annotated
 
 import typer
 
+
+def collect_planned(folders: list[Path]) -> list[Path]:
+    """A folder that many machines train is read as it stands now."""
+    from recollect.running.cluster.plan import is_planned, read_plan
+
+    for folder in filter(is_planned, folders):
+        from recollect.running.cluster.collect import collect_once
+
+        collect_once(read_plan(folder))
+    return folders
+
+
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of results")]
 Folders = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="folders of results, read as one")
+    list[Path],
+    typer.Argument(metavar="DIR", help="folders of results, read as one", callback=collect_planned),
 ]
 Out = Annotated[
     Path,

@@ -59,13 +59,16 @@ class Worker:
         threads: int | None = None,
         processes: int = 1,
         side_by_side: bool | None = None,
+        checkpoints: Path | None = None,
     ):
         """`threads`: CPU threads that may be used, all if None. `processes`: workers on this
         machine, among which memory and runs are shared. `side_by_side`: whether packs may be; None:
         on a GPU, since on a CPU the members of a small pack cost no more than those of a large one.
+        `checkpoints`: their folder, if it is not beside the store.
         """
         self.store, self.folder, self.device = store, folder, device
         self.listen, self.stop = listen, stop
+        self.checkpoints = checkpoints or folder / "checkpoints"
         self.shapes = Shapes(store, folder, device, threads or torch.get_num_threads(), processes)
         self.queue = PackQueue(store, self.checkpoints, self.shapes, listen)
         self._side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
@@ -74,10 +77,6 @@ class Worker:
         self._packs: list[Pack] = []
         self._begun = 0  # packs
         self._places = 0  # the most runs that have trained at once since there were none
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
 
     def __enter__(self) -> Self:
         return self

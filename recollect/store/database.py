@@ -109,6 +109,17 @@ class Database:
         """Rows that were left out of what was read so far, and why."""
         return tuple(self._problems.values())
 
+    def copy_to(self, path: Path) -> None:
+        """The database as it is now as one file, without a log beside it."""
+        path.unlink(missing_ok=True)
+        with self._lock, sqlite_refusals(path):
+            copy = sqlite3.connect(path, isolation_level=None)
+            try:
+                self._connection.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+            finally:
+                copy.close()
+
     def close(self) -> None:
         with self._lock, sqlite_refusals(self.path):
             self._connection.close()

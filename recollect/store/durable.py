@@ -47,7 +47,7 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
         sync_folder(path.parent)
         failpoint("file.durable")
     except OSError as error:
-        raise _refusal(error, path, sum(piece.nbytes for piece in pieces)) from None
+        raise write_refusal(error, path, sum(piece.nbytes for piece in pieces)) from None
     finally:
         # A full disk can still remove a file; after the rename there is nothing to remove.
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def write_output(path: Path, data: bytes) -> None:
     except BrokenPipeError:
         raise ReaderGone from None
     except OSError as error:
-        raise _refusal(error, path, len(data)) from None
+        raise write_refusal(error, path, len(data)) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -81,7 +81,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _refusal(error, folder, 0) from None
+        raise write_refusal(error, folder, 0) from None
 
 
 def sync_folder(folder: Path) -> None:
@@ -116,7 +116,8 @@ def _write(path: Path, pieces: list[memoryview]) -> None:
         os.close(handle)
 
 
-def _refusal(error: OSError, path: Path, size: int) -> RecollectError:
+def write_refusal(error: OSError, path: Path, size: int) -> RecollectError:
+    """What a failed write is to the user."""
     if error.errno in _REFUSED:
         return SpecError(
             f"{path}: cannot be written ({error.strerror}); choose a folder you may write to"

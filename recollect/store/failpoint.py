@@ -23,6 +23,8 @@ NAMES = (
     "store.opened",  # the database file exists, perhaps without a table
     "store.written",  # inside a transaction, all its statements made
     "store.committed",  # the transaction is on the disk, the caller does not know yet
+    "spool.written",  # a record is handed to the system, not yet to the disk
+    "spool.synced",  # it is on the disk, the caller does not know yet
 )
 _KNOWN = frozenset(NAMES)
 _passed: Counter[str] = Counter()

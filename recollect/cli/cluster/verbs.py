@@ -1,0 +1,227 @@
+"""Verbs for many machines: submit, work, collect."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from recollect.cli.cluster.view import counted, say_collected, show_plan
+from recollect.cli.options import Device, Folder, Plugins, Sets, load_plugins
+from recollect.cli.printing import complain, say
+from recollect.errors import SpecError
+
+if TYPE_CHECKING:
+    from recollect.running.cluster.plan import DraftPlan, Plan
+
+FOLLOW_EVERY_S = 10.0
+
+
+def submit(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC.toml|DIR", help="a sweep; or a folder, for what is left of it"
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="folder on a disk all machines see")
+    ] = None,
+    slurm: Annotated[bool, typer.Option("--slurm", help="one array of Slurm tasks")] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="tasks of Ray; waits until they end")] = False,
+    sets: Sets = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="of a task: auto, cpu or cuda")] = "auto",
+    runs_per_pack: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="at most so many runs in a task")
+    ] = None,
+    limit: Annotated[
+        str, typer.Option("--time", help="limit of a task, as Slurm writes it")
+    ] = "04:00:00",
+    partition: Annotated[str | None, typer.Option(help="Slurm's partition")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm's account")] = None,
+    qos: Annotated[str | None, typer.Option(help="Slurm's quality of service")] = None,
+    constraint: Annotated[str | None, typer.Option(help="features of the nodes")] = None,
+    gres: Annotated[str, typer.Option(help="of a task; empty: none")] = "gpu:1",
+    cpus: Annotated[int, typer.Option(min=1, help="CPU cores of a task")] = 4,
+    memory: Annotated[str | None, typer.Option("--mem", help="memory of a task")] = None,
+    array_limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="at most so many tasks at once")
+    ] = None,
+    setup: Annotated[
+        list[str],
+        typer.Option(metavar="LINE", help="shell line before the work; may be repeated"),
+    ] = [],  # noqa: B006
+    address: Annotated[
+        str | None, typer.Option(help="of a Ray cluster, or auto; none: one on this machine")
+    ] = None,
+    gpus: Annotated[
+        float | None, typer.Option(help="GPUs of a Ray task; a fraction shares one")
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="try failed runs once more")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show packs and script; write and submit nothing")
+    ] = False,
+) -> None:
+    """Train a sweep with Slurm or Ray, or go on with what is left of one."""
+    from recollect.running.cluster.slurm import SlurmOptions
+
+    if slurm == ray:
+        raise SpecError("--slurm or --ray: give one of the two; `recollect run` needs neither")
+    options = SlurmOptions(
+        limit, partition, account, qos, constraint, gres or None, cpus, memory, array_limit,
+        tuple(setup), device,
+    )  # fmt: skip
+    load_plugins(plugin)
+    from recollect.running.cluster.collect import Collector
+    from recollect.running.cluster.left import left_packs
+    from recollect.running.cluster.plan import Plan
+
+    limit_s = options.limit_s if slurm else None
+    draft = _draft(what, out, sets, plugin, limit_s, device, runs_per_pack)
+    if dry_run:
+        show_plan(draft if isinstance(draft, Plan) else draft.plan, options if slurm else None)
+        return
+    plan = draft if isinstance(draft, Plan) else draft.write()
+    with Collector(plan) as collector:
+        left = left_packs(plan, collector.collect(), retry_failed)
+    if left.held:
+        say(f"{len(left.held)} packs are held by jobs that wait or run")
+    if not left.free:
+        say(f"nothing to submit; `recollect status {plan.folder}` says how it stands")
+        return
+    if slurm:
+        from recollect.running.cluster.slurm import submit as hand_over
+
+        for job in hand_over(plan, left.free, options):
+            say(f"job {job.job_id}: {len(job.packs)} packs -> {plan.folder}")
+        say(f"see `recollect status {plan.folder}`, then `recollect collect {plan.folder}`")
+    else:
+        from recollect.cli.cluster.ray_view import run_on_ray
+
+        run_on_ray(plan, left.free, address, device, gpus, cpus, retry_failed)
+
+
+def work(
+    folder: Folder,
+    pack: Annotated[
+        int | None, typer.Option(metavar="N", help="the pack to train; none: all, one by one")
+    ] = None,
+    device: Device = "auto",
+    plugin: Plugins = [],  # noqa: B006
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="try failed runs once more")
+    ] = False,
+) -> None:
+    """Train a pack of a submitted sweep: what a node runs."""
+    from recollect.running.signals import Interrupts
+
+    interrupts = Interrupts()  # before torch, which takes its time to load
+    from recollect.cli.view import TrainingView
+    from recollect.running.cluster.attempt import work_on_pack
+    from recollect.running.cluster.plan import read_plan
+    from recollect.running.engine import choose_device
+
+    load_plugins(plugin)
+    plan, target, failures = read_plan(folder), choose_device(device), list[str]()
+    for index in range(len(plan.packs)) if pack is None else [pack]:
+        with TrainingView(folder) as view:
+            outcome = work_on_pack(
+                plan,
+                index,
+                target,
+                retry_failed=retry_failed,
+                stop=interrupts.exit_code,
+                listen=view.hear,
+            )
+        failures += outcome.failures
+        say(f"pack {index}: {outcome.why}, {outcome.trained} runs trained here")
+    if failures:
+        complain(f"{len(failures)} runs failed, the first with: {failures[0]}")
+        raise typer.Exit(1)
+
+
+def collect(
+    folder: Folder,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="go on until every run has ended; Ctrl-C ends it")
+    ] = False,
+    settle: Annotated[
+        str | None,
+        typer.Option(metavar="first|last", help="which attempt counts where two ended differently"),
+    ] = None,
+) -> None:
+    """Make the results of a submitted sweep: from the spools of its tasks, one database."""
+    from recollect.running.cluster.collect import Collector
+    from recollect.running.cluster.plan import read_plan
+    from recollect.running.signals import Interrupts
+
+    interrupts = Interrupts()
+    with Collector(read_plan(folder), _parse_settle(settle)) as collector:
+        while True:
+            found = collector.collect()
+            started = time.monotonic()
+            collector.publish()
+            collector.sweep()
+            if not follow or found.is_complete or interrupts.exit_code():
+                break
+            # Publishing takes at most a fiftieth of the time.
+            pause = max(FOLLOW_EVERY_S, 50 * (time.monotonic() - started))
+            say(counted(found))
+            _wait(pause, interrupts.exit_code)
+    say_collected(folder, found)
+    if found.conflicts or found.problems:
+        raise typer.Exit(3)
+    if interrupts.exit_code():
+        raise typer.Exit(interrupts.exit_code())
+
+
+def _parse_settle(text: str | None) -> Literal["first", "last"] | None:
+    match text:
+        case None | "first" | "last":
+            return text
+    raise SpecError(f"--settle {text}: must be first or last")
+
+
+def _wait(seconds: float, stop: Callable[[], int]) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not stop():
+        time.sleep(0.2)
+
+
+def _draft(
+    what: str,
+    out: Path | None,
+    sets: list[str],
+    plugins: list[Path],
+    limit_s: float | None,
+    device: str,
+    runs_per_pack: int | None,
+) -> "DraftPlan | Plan":
+    """The plan that is there, or one to be written."""
+    from recollect.running.cluster.plan import is_planned, read_plan
+
+    folder = out or Path(what)
+    if is_planned(folder) and (out is None or folder == Path(what)):
+        return read_plan(folder)
+    if out is None:
+        raise SpecError(
+            f"{what}: no folder with a plan; to submit a sweep, say where its results go: --out DIR"
+        )
+    from recollect.reports.paper.presets import open_sweep
+    from recollect.running.cluster.draft import draft_packs, draft_sweep
+
+    sweep = open_sweep(what, sets)
+    if is_planned(folder):
+        plan = read_plan(folder)
+        if plan.source != sweep.source:
+            raise SpecError(
+                f"{folder}: planned from another sweep ({plan.name}); give another --out, or "
+                f"`recollect submit {folder}` for what is left of it"
+            )
+        return plan
+    packs = draft_packs(sweep.runs, device, limit_s, runs_per_pack)
+    return draft_sweep(folder, sweep, packs, plugins)

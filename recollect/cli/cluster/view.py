@@ -1,0 +1,108 @@
+"""What a person sees of a sweep on many machines: its packs, the script, how it stands."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.printing import render, say, write
+from recollect.running.cluster.jobs import recorded_jobs
+from recollect.running.cluster.plan import Plan, read_plan
+from recollect.running.cluster.slurm import SlurmOptions, TaskState, chunks, script, task_states
+
+if TYPE_CHECKING:
+    from recollect.running.cluster.collect import Collected
+
+SHOWN_PACKS = 20
+
+
+def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
+    """What would be submitted: packs by kind, and the first script."""
+    from recollect.cli.tables import plain_table
+
+    table = plain_table("packs", "runs", "what", "forecast of one")
+    kinds: dict[str, list[int]] = {}
+    for index, pack in enumerate(plan.packs):
+        kinds.setdefault(pack.label, []).append(index)
+    for label, indices in kinds.items():
+        runs = sum(plan.packs[index].runs for index in indices)
+        longest = max(plan.packs[index].seconds for index in indices)
+        table.add_row(str(len(indices)), str(runs), label, f"{longest / 60:.0f} min at most")
+    render(table)
+    hours = sum(pack.seconds for pack in plan.packs) / 3600
+    say(f"{plan.runs} runs in {len(plan.packs)} packs, about {hours:.1f} hours of one device")
+    if options is not None:
+        first, tasks = chunks(range(len(plan.packs)))[0]
+        say("")
+        write(script(plan, first, tasks, options))
+
+
+def show_status(folder: Path) -> None:
+    """Collect, then say how every pack stands."""
+    from recollect.running.cluster.collect import collect_once
+
+    plan = read_plan(folder)
+    found = collect_once(plan)
+    states = task_states(recorded_jobs(folder))
+    say(counted(found))
+    if states is None:
+        say("Slurm does not answer: what its tasks do is unknown")
+    _show_packs(plan, found, states or {})
+    _say_troubles(folder, found)
+    waiting = [pack for pack in found.packs if not pack.is_complete]
+    if waiting and not states:
+        say(f"go on with `recollect submit {folder} --slurm` or --ray")
+
+
+def say_collected(folder: Path, found: "Collected") -> None:
+    say(counted(found))
+    _say_troubles(folder, found)
+    say(f"results: {folder}; see `recollect report {folder}`")
+
+
+def counted(found: "Collected") -> str:
+    """One line: runs and packs."""
+    done, failed = (sum(getattr(p, name) for p in found.packs) for name in ("done", "failed"))
+    runs = sum(pack.runs for pack in found.packs)
+    complete = sum(pack.is_complete for pack in found.packs)
+    return (
+        f"{runs} runs = {done} done + {failed} failed + {runs - done - failed} to do; "
+        f"{complete} of {len(found.packs)} packs complete"
+    )
+
+
+def _show_packs(plan: Plan, found: "Collected", states: dict[int, TaskState]) -> None:
+    from recollect.cli.tables import plain_table
+
+    table = plain_table("pack", "what", "done", "attempts", "step", "state", "host", "time left")
+    open_packs = [pack for pack in found.packs if not pack.is_complete]
+    for pack in open_packs[:SHOWN_PACKS]:
+        task = states.get(pack.index)
+        # An attempt that has not ended and that no scheduler knows may train elsewhere, or be dead.
+        own = pack.ended or ("begun" if pack.attempts else "waiting")
+        state = f"{task.state.lower()} ({task.reason})" if task else own
+        table.add_row(
+            str(pack.index),
+            plan.packs[pack.index].label,
+            f"{pack.done}/{pack.runs}",
+            str(pack.attempts),
+            str(max(pack.step, 0)),
+            state.replace(" (None)", ""),
+            (task.host if task else "") or pack.host,
+            task.left if task else "",
+        )
+    if open_packs:
+        render(table)
+    if len(open_packs) > SHOWN_PACKS:
+        say(f"and {len(open_packs) - SHOWN_PACKS} more packs")
+
+
+def _say_troubles(folder: Path, found: "Collected") -> None:
+    for problem in found.problems:
+        say(f"problem: {problem}")
+    for conflict in found.conflicts:
+        names = " and ".join(conflict.attempts)
+        say(f"conflict: run {conflict.run_id} of pack {conflict.pack} ended differently in {names}")
+    if found.conflicts:
+        say(
+            f"such runs are left out; `recollect collect {folder} --settle first` takes the "
+            "attempt that came first"
+        )

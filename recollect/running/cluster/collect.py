@@ -1,0 +1,274 @@
+"""The collector: spools in, one results database out.
+
+It keeps nothing that the spools do not say, so it may die, start over or run twice. The database is
+built on a local disk and published as a whole: a reader of the shared folder finds the old file or
+the new one, and no machine ever writes SQLite there.
+
+Attempts at a run that ended alike count once, whichever came first. Two that ended with different
+numbers are a fault of determinism: neither goes into the database, both stay in their spools, and
+the run is reported until somebody says which one counts (`settle`).
+"""
+
+import hashlib
+import json
+import mmap
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from recollect.errors import StoreError
+from recollect.rows import WITH_RESULT, Evaluation
+from recollect.running.cluster.plan import Plan
+from recollect.running.cluster.spool import SpoolReader, attempts, checkpoint_folder
+from recollect.store import Result, Store
+from recollect.store.database import FILE
+from recollect.store.durable import write_atomically
+from recollect.store.ownership import this_process
+
+BATCH = 500  # runs of a transaction
+LEASE_S = 3600.0
+Settle = Literal["first", "last"]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Attempts at one run that ended with different numbers."""
+
+    run_id: str
+    pack: int
+    attempts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PackState:
+    """What the spools say of one pack."""
+
+    index: int
+    runs: int
+    done: int  # with a result
+    failed: int
+    attempts: int
+    host: str = ""  # of the last attempt
+    step: int = -1  # the furthest that it reached
+    ended: str = ""  # why it ended; empty: it trains, or was killed
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done + self.failed == self.runs
+
+
+@dataclass(frozen=True)
+class Collected:
+    """How a sweep stands after a look at its spools."""
+
+    packs: tuple[PackState, ...]
+    conflicts: tuple[Conflict, ...]
+    problems: tuple[str, ...]
+    new: int  # runs that this look added
+
+    @property
+    def is_complete(self) -> bool:
+        return all(pack.is_complete for pack in self.packs)
+
+
+@dataclass(frozen=True)
+class _End:
+    """How one attempt at a run ended."""
+
+    attempt: str
+    status: str
+    numbers: str  # digest
+
+
+@dataclass
+class _Pack:
+    """What is known of a pack while something may still come."""
+
+    index: int
+    run_ids: frozenset[str]
+    readers: dict[str, SpoolReader] = field(default_factory=dict)  # by attempt, the first one first
+    ends: dict[str, list[_End]] = field(default_factory=dict)  # by run
+    taken: dict[str, str] = field(default_factory=dict)  # run -> the attempt that is in the store
+
+
+class Collector:
+    """Of one plan, with a database of its own on the local disk."""
+
+    def __init__(self, plan: Plan, settle: Settle | None = None):
+        self.plan, self._settle = plan, settle
+        self._scratch = tempfile.TemporaryDirectory(prefix="recollect-collect-")
+        self._problems: dict[str, None] = {}
+        self._begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._store.close()
+        self._scratch.cleanup()
+
+    def collect(self) -> Collected:
+        """Take in what is new."""
+        new = self._take_all()
+        while new is None:  # what a store has taken cannot be taken back: it is made again
+            self._store.close()
+            self._begin()
+            new = self._take_all()
+        packs = tuple(self._states[index] for index in range(len(self.plan.packs)))
+        return Collected(packs, tuple(self._conflicts.values()), tuple(self._problems), new)
+
+    def publish(self, folder: Path | None = None) -> Path:
+        """Put the database as it is now into the shared folder, or into another one."""
+        target, copy = (folder or self.plan.folder) / FILE, Path(self._scratch.name) / "published"
+        self._store.copy_to(copy)
+        with (
+            copy.open("rb") as file,
+            closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
+            memoryview(data) as view,
+        ):
+            write_atomically(target, [view])
+        copy.unlink()
+        return target
+
+    def sweep(self) -> None:
+        """Remove the checkpoints of packs that are complete: nothing goes on from them."""
+        for state in self._states.values():
+            if state.is_complete:
+                folder = checkpoint_folder(self.plan.folder, state.index)
+                shutil.rmtree(folder, ignore_errors=True)
+
+    # ---- taking in ----
+
+    def _begin(self) -> None:
+        """An empty database with all planned runs."""
+        self._store = Store.create(Path(tempfile.mkdtemp(dir=self._scratch.name)))
+        self._open: dict[int, _Pack] = {}
+        self._states: dict[int, PackState] = {}
+        self._conflicts: dict[str, Conflict] = {}
+        for index in range(len(self.plan.packs)):
+            runs = self.plan.read_pack(index)
+            self._store.plan(runs, self.plan.name, self.plan.source)
+            self._open[index] = _Pack(index, frozenset(run.run_id for run in runs))
+            self._states[index] = PackState(index, len(runs), 0, 0, 0)
+
+    def _take_all(self) -> int | None:
+        """How many runs are new; None if one that was taken turned out to be in conflict."""
+        new, batch = 0, list[tuple[Result, Sequence[Evaluation]]]()
+        for pack in list(self._open.values()):
+            if self._update(pack):
+                chosen = self._choose(pack)
+                if chosen is None:
+                    return None
+                batch += chosen
+            self._close_if_over(pack)
+            if len(batch) >= BATCH:
+                new += self._put(batch)
+                batch = []
+        return new + self._put(batch)
+
+    def _update(self, pack: _Pack) -> bool:
+        """Whether a run of this pack has ended since the last look."""
+        ended = False
+        for attempt in attempts(self.plan.folder, pack.index):
+            reader = pack.readers.get(attempt.name)
+            if reader is None:
+                reader = SpoolReader(self.plan.folder, pack.index, attempt)
+                pack.readers[attempt.name] = reader
+            try:
+                changed = reader.update()
+            except StoreError as error:
+                self._problems[str(error)] = None
+                continue
+            content = reader.content
+            for run_id in changed & content.results.keys() & pack.run_ids:
+                result = content.results[run_id]
+                numbers = _digest(result, content.curves.get(run_id, {}))
+                end = _End(attempt.name, result.status, numbers)
+                pack.ends.setdefault(run_id, []).append(end)
+                ended = True
+        self._states[pack.index] = _state(pack)
+        return ended
+
+    def _choose(self, pack: _Pack) -> list[tuple[Result, Sequence[Evaluation]]] | None:
+        """What goes into the store; None if it holds what must not be there."""
+        chosen = list[tuple[Result, Sequence[Evaluation]]]()
+        for run_id, ends in pack.ends.items():
+            # A run that failed on one node may have ended well on another.
+            good = [end for end in ends if end.status in WITH_RESULT] or ends
+            differ = len({end.numbers for end in good}) > 1 and good[0].status in WITH_RESULT
+            if differ and self._settle is None:
+                names = tuple(end.attempt for end in good)
+                self._conflicts[run_id] = Conflict(run_id, pack.index, names)
+            attempt = good[-1 if self._settle == "last" else 0].attempt
+            in_conflict = run_id in self._conflicts
+            if run_id in pack.taken:
+                if in_conflict or pack.taken[run_id] != attempt:
+                    return None
+            elif not in_conflict:
+                content = pack.readers[attempt].content
+                curve = content.curves.get(run_id, {})
+                points = [curve[step] for step in sorted(curve)]
+                chosen.append((content.results[run_id], points))
+                pack.taken[run_id] = attempt
+        for reader in pack.readers.values():
+            reader.forget_curves(pack.taken)
+        return chosen
+
+    def _put(self, batch: list[tuple[Result, Sequence[Evaluation]]]) -> int:
+        if batch:
+            claims = self._store.claim([r.run_id for r, _ in batch], this_process(), LEASE_S)
+            points = [(r.run_id, point) for r, curve in batch for point in curve]
+            self._store.record(claims, points)
+            self._store.finish(replace(r, attempt=claims[r.run_id]) for r, _ in batch)
+        return len(batch)
+
+    def _close_if_over(self, pack: _Pack) -> None:
+        """All runs are taken and all attempts have ended: nothing can come any more."""
+        over = all(reader.content.ended for reader in pack.readers.values())
+        if over and pack.taken.keys() == pack.run_ids:
+            del self._open[pack.index]
+
+
+def collect_once(plan: Plan, settle: Settle | None = None) -> Collected:
+    """Collect, publish, sweep."""
+    with Collector(plan, settle) as collector:
+        found = collector.collect()
+        collector.publish()
+        collector.sweep()
+        return found
+
+
+def _state(pack: _Pack) -> PackState:
+    ends = pack.ends.values()
+    good = sum(any(end.status in WITH_RESULT for end in found) for found in ends)
+    last = list(pack.readers.values())[-1].content if pack.readers else None
+    return PackState(
+        pack.index,
+        len(pack.run_ids),
+        good,
+        len(ends) - good,
+        len(pack.readers),
+        str(last.about.get("host", "")) if last else "",
+        last.furthest if last else -1,
+        last.ended if last else "",
+    )
+
+
+def _digest(result: Result, curve: dict[int, Evaluation]) -> str:
+    """Equal for attempts that ended alike: the numbers, not when or where they were made."""
+    numbers = [
+        *(result.status, result.steps, result.stopped_early, result.diverged_step),
+        *(result.parameters, result.state_size),
+        *(asdict(curve[step]) for step in sorted(curve)),
+    ]
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,70 @@
+"""A sweep cut into packs: what one task of a cluster trains.
+
+A pack has runs of one shape, so its task compiles once and trains them as one population. It is as
+large as a GPU likes it and as the time limit allows; the scheduler balances the rest.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+from recollect.running.cluster.code_digest import code_digest
+from recollect.running.cluster.plan import DraftPack, DraftPlan, draft_plan
+from recollect.running.planning.cost import operations
+from recollect.running.planning.speed import SpeedModel, guessed_s
+from recollect.spec.run import RunSpec
+from recollect.spec.sweep import Sweep, group_by_shape
+from recollect.store.checkpoint import versions
+from recollect.store.records import PlannedRun
+
+MOST_RUNS = 64  # more members of a population gain nothing on a GPU (docs/speed.md)
+# Of the time limit: a forecast is a guess, and what is not done in time is requeued.
+LIMIT_SHARE = 0.7
+
+
+def draft_packs(
+    runs: Sequence[RunSpec],
+    device: str = "auto",
+    limit_s: float | None = None,
+    most_runs: int | None = None,
+) -> list[DraftPack]:
+    """The longest packs first: what is started last then ends soon. `device`: of the tasks, which
+    this machine need not have; `limit_s`: their time limit.
+    """
+    speeds = SpeedModel(guessed_s(torch.device("cpu" if device == "cpu" else "cuda")), operations)
+    packs: list[DraftPack] = []
+    for shape in group_by_shape(runs):
+        seconds = (speeds.seconds(shape[0]) or 0.0) * shape[0].train.steps
+        fitting = int(LIMIT_SHARE * limit_s / seconds) if limit_s and seconds else len(shape)
+        most = max(1, min(most_runs or MOST_RUNS, fitting, len(shape)))
+        label = f"{shape[0].model.mixer.name} width={shape[0].model.width}"
+        for part in _split_evenly(shape, most):
+            planned = tuple(_planned(run) for run in part)
+            packs.append(DraftPack(planned, label, seconds * len(part)))
+    return sorted(packs, key=lambda pack: -pack.seconds)
+
+
+def draft_sweep(
+    folder: Path, sweep: Sweep, packs: Iterable[DraftPack], plugins: Iterable[Path] = ()
+) -> DraftPlan:
+    """The plan of a sweep that was cut into packs."""
+    return draft_plan(
+        folder,
+        packs,
+        name=sweep.name,
+        source=sweep.source,
+        code=code_digest(),
+        versions=versions(),
+        plugins=[str(path.absolute()) for path in plugins],
+    )
+
+
+def _split_evenly(runs: Sequence[RunSpec], most: int) -> Iterable[Sequence[RunSpec]]:
+    parts = -(-len(runs) // most)
+    for part in range(parts):
+        yield runs[len(runs) * part // parts : len(runs) * (part + 1) // parts]
+
+
+def _planned(run: RunSpec) -> PlannedRun:
+    return PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance)

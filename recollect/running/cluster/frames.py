@@ -1,0 +1,120 @@
+"""Records in an append-only file: whole or ignored.
+
+A frame is a mark, the length and the sha256 of its body, and the body. A writer that dies leaves a
+torn last frame, which a reader does not take; it reads the same place again later. A frame that is
+bad although sound ones follow was damaged after it was written.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from recollect.errors import StoreError
+from recollect.store.durable import write_refusal
+from recollect.store.failpoint import failpoint
+
+MARK = b"RFR1"
+_LENGTH, _DIGEST = 4, 32
+HEAD = len(MARK) + _LENGTH + _DIGEST
+MAX_BODY = 1 << 28  # longer ones are not written, so a length above it is no length
+
+
+def frame(body: bytes) -> bytes:
+    """The body as it stands in a file."""
+    if len(body) > MAX_BODY:
+        raise ValueError(f"a record of {len(body):,} bytes; at most {MAX_BODY:,} fit into a frame")
+    return MARK + len(body).to_bytes(_LENGTH, "big") + hashlib.sha256(body).digest() + body
+
+
+def body_at(data: bytes | memoryview, start: int) -> bytes | None:
+    """The body of the frame that begins at `start`; None if it is not whole and sound."""
+    head = bytes(data[start : start + HEAD])
+    if len(head) < HEAD or not head.startswith(MARK):
+        return None
+    length = int.from_bytes(head[len(MARK) : len(MARK) + _LENGTH], "big")
+    body = bytes(data[start + HEAD : start + HEAD + length])
+    sound = len(body) == length and hashlib.sha256(body).digest() == head[-_DIGEST:]
+    return body if sound else None
+
+
+def split_frames(data: bytes) -> tuple[list[bytes], int]:
+    """The bodies of the sound frames at the front, and where the last of them ends."""
+    bodies, end = [], 0
+    while (body := body_at(data, end)) is not None:
+        bodies.append(body)
+        end += HEAD + len(body)
+    return bodies, end
+
+
+def has_frame(data: bytes) -> bool:
+    """Whether a sound frame stands anywhere in it."""
+    place = data.find(MARK)
+    while place >= 0 and body_at(data, place) is None:
+        place = data.find(MARK, place + 1)
+    return place >= 0
+
+
+class FrameReader:
+    """Reads a growing file: each call gives what is new and whole."""
+
+    def __init__(self, path: Path):
+        self.path, self.offset = path, 0
+
+    def new(self) -> list[bytes]:
+        """Opened afresh at each look, since only then a network file system shows what others
+        wrote. A file that is not there yet is empty.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        bodies, end = split_frames(data)
+        # No writer that died leaves a sound record behind a bad one.
+        if end < len(data) and has_frame(data[end:]):
+            raise StoreError(
+                f"{self.path}: damaged at byte {self.offset + end:,}, sound records follow; what "
+                "stands before it was taken"
+            )
+        self.offset += end
+        return bodies
+
+
+class FrameWriter:
+    """Appends to a file of its own; a record is on the disk when `write` returns."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise write_refusal(error, path, 0) from None
+
+    def write(self, body: bytes) -> None:
+        rest = memoryview(frame(body))
+        size = rest.nbytes
+        try:
+            while rest.nbytes:
+                rest = rest[os.write(self._handle, rest) :]
+            failpoint("spool.written")
+            os.fsync(self._handle)
+        except OSError as error:
+            raise write_refusal(error, self.path, size) from None
+        failpoint("spool.synced")
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

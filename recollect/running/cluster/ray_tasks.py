@@ -1,0 +1,176 @@
+"""Ray: a pack is a task, the collector an actor on the head node.
+
+Ray starts a task again when its worker or its node dies; a task that raises is a new attempt of
+this driver. The driver may be killed and started again: what counts is in the spools. Nothing of
+Ray is imported before this module, which only `--ray` imports.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import RecollectError, ResourceError, SpecError, Stopped
+from recollect.running.cluster.collect import Collected, Collector
+from recollect.running.cluster.plan import Plan, read_plan
+from recollect.running.signals import never
+from recollect.store import MAX_LOST
+
+WORKER_RETRIES = MAX_LOST  # deaths of a worker or a node that Ray itself makes good
+LOOK_EVERY_S = 2.0
+SAVE_S = 60.0  # for tasks that were asked to stop
+_HEAD = {"node:__internal_head__": 0.001}
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    address: str | None = None  # None: a cluster on this machine
+    device: str = "auto"
+    gpus: float | None = None  # of a task; None: one if the cluster has any
+    cpus: int = 1
+    retry_failed: bool = False
+
+
+def train_pack(folder: str, index: int, device: str, plugins: list[str], retry: bool) -> list[str]:
+    """What a Ray worker runs; the failures of its runs."""
+    from recollect.mixers.plugins.load import load_plugin
+    from recollect.running.cluster.attempt import work_on_pack
+    from recollect.running.engine import choose_device
+    from recollect.running.signals import Interrupts
+
+    for plugin in plugins:
+        load_plugin(Path(plugin))
+    # A worker serves several tasks: each watches signals for itself.
+    with Interrupts() as interrupts:
+        outcome = work_on_pack(
+            read_plan(Path(folder)),
+            index,
+            choose_device(device),
+            job="ray",
+            retry_failed=retry,
+            stop=interrupts.exit_code,
+        )
+    return list(outcome.failures)
+
+
+class CollectorActor:
+    """On the head node; begins anew from the spools if it dies."""
+
+    def __init__(self, folder: str):
+        self._collector = Collector(read_plan(Path(folder)))
+
+    def look(self) -> Collected:
+        found = self._collector.collect()
+        if found.new:
+            self._collector.publish()
+        self._collector.sweep()
+        return found
+
+
+def train_with_ray(
+    plan: Plan,
+    packs: Sequence[int],
+    options: RayOptions,
+    stop: Callable[[], int] = never,
+    tell: Callable[[Collected], None] = lambda found: None,
+) -> Collected:
+    """Until these packs are complete; `tell` hears how all of them stand."""
+    with _cluster(options) as (ray, gpus):
+        task = ray.remote(train_pack).options(
+            num_cpus=options.cpus, num_gpus=gpus, max_retries=WORKER_RETRIES
+        )
+        actor = (
+            ray.remote(CollectorActor)
+            .options(num_cpus=0, resources=_HEAD, max_restarts=-1, max_task_retries=-1)
+            .remote(str(plan.folder.absolute()))
+        )
+
+        def start(index: int) -> Any:
+            arguments = (str(plan.folder.absolute()), index, options.device)
+            return task.remote(*arguments, list(plan.plugins), options.retry_failed)
+
+        running = {start(index): index for index in packs}
+        tries = dict.fromkeys(packs, 0)
+        while running:
+            ended, _ = ray.wait(list(running), timeout=LOOK_EVERY_S)
+            for reference in ended:
+                index = running.pop(reference)
+                error = _error_of(ray, reference)
+                if error is None:
+                    continue
+                tries[index] += 1
+                if isinstance(error, RecollectError) or tries[index] > MAX_LOST:
+                    _cancel(ray, running)
+                    raise _as_refusal(error)
+                running[start(index)] = index
+            tell(ray.get(actor.look.remote()))
+            code = stop()
+            if code:
+                _cancel(ray, running)
+                raise Stopped(f"stopped; go on with `recollect submit {plan.folder} --ray`", code)
+        found: Collected = ray.get(actor.look.remote())
+        return found
+
+
+@contextmanager
+def _cluster(options: RayOptions) -> Iterator[tuple[Any, float]]:
+    """Ray, connected, and the GPUs of a task."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise SpecError("--ray: Ray is not installed; `pip install 'recollect[ray]'`") from None
+    try:
+        ray.init(address=options.address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ResourceError(
+            f"--address {options.address}: no Ray cluster answers ({str(error).splitlines()[0]})"
+        ) from None
+    try:
+        there = ray.cluster_resources()
+        gpus = options.gpus
+        if gpus is None:
+            gpus = 1.0 if there.get("GPU") and options.device != "cpu" else 0.0
+        # A task that fits nowhere would wait for ever.
+        for name, wanted in (("GPU", gpus), ("CPU", float(options.cpus))):
+            if wanted > there.get(name, 0.0):
+                raise SpecError(
+                    f"a task wants {wanted:g} {name}, the cluster has {there.get(name, 0.0):g}; "
+                    f"use --{name.lower()}s"
+                )
+        yield ray, gpus
+    finally:
+        ray.shutdown()
+
+
+def _error_of(ray: Any, reference: Any) -> Exception | None:
+    """What ended a task; None if it was trained to its end."""
+    try:
+        ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        return cause if isinstance(cause, Exception) else error
+    except ray.exceptions.RayError as error:
+        return Exception(str(error))
+    return None
+
+
+def _as_refusal(error: Exception) -> RecollectError:
+    if isinstance(error, RecollectError):
+        return error
+    lines = str(error).strip().splitlines() or [""]
+    return ResourceError(
+        f"a pack ended {MAX_LOST} times without a result: {lines[-1][:200]}\n"
+        "what was finished is safe; see the logs of Ray"
+    )
+
+
+def _cancel(ray: Any, running: dict[Any, int]) -> None:
+    """Tasks save and end."""
+    for reference in running:
+        ray.cancel(reference)
+    if running:
+        ray.wait(list(running), num_returns=len(running), timeout=SAVE_S)

@@ -1,0 +1,197 @@
+"""Slurm: a script to read, one array to submit, a question about its tasks.
+
+Plain text and three commands. What a site decides (RequeueExit, accounting) is not relied on: a
+task that was asked to stop requeues itself, and tasks are asked about with squeue alone.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.errors import ResourceError, SpecError
+from recollect.running.cluster.jobs import SubmittedJob, ranges, record_job
+from recollect.running.cluster.plan import Plan
+from recollect.store.durable import make_folder, write_atomically
+
+# Slurm refuses larger task numbers by default (MaxArraySize 1001).
+MOST_TASKS = 1000
+# Slurm looks at limits in rounds of up to a minute; a checkpoint takes seconds.
+SIGNAL_BEFORE_S = 180
+MOST_RESTARTS = 50
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """What a user asks of the scheduler; no part of a run's identity."""
+
+    time: str = "04:00:00"
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    gres: str | None = "gpu:1"
+    cpus: int = 4
+    memory: str | None = None
+    array_limit: int | None = None
+    setup: tuple[str, ...] = ()  # lines before the work, such as "module load cuda"
+    device: str = "auto"
+
+    @property
+    def limit_s(self) -> int:
+        return parse_time(self.time)
+
+
+def parse_time(text: str) -> int:
+    """Seconds of a limit as Slurm writes it: minutes, minutes:seconds, hours:minutes:seconds,
+    days-hours, days-hours:minutes, days-hours:minutes:seconds.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None or (found[1] is None and found[2] is None):
+        raise SpecError(
+            f"--time {text!r}: must be a limit as Slurm writes it, for example 04:00:00 or "
+            "1-12:00:00"
+        )
+    days, first, second, third = (int(part) if part else None for part in found.groups())
+    if days is not None:
+        seconds = days * 86_400 + (first or 0) * 3600 + (second or 0) * 60 + (third or 0)
+    elif second is None:
+        seconds = (first or 0) * 60
+    elif third is None:
+        seconds = (first or 0) * 60 + second
+    else:
+        seconds = (first or 0) * 3600 + second * 60 + third
+    if seconds < 2 * SIGNAL_BEFORE_S:
+        raise SpecError(
+            f"--time {text}: {seconds} s; at least {2 * SIGNAL_BEFORE_S // 60} minutes are needed, "
+            f"since a task is asked to save {SIGNAL_BEFORE_S} s before the end"
+        )
+    return seconds
+
+
+def chunks(packs: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Packs as arrays that Slurm accepts: the pack that task 0 stands for, and the tasks."""
+    found: dict[int, list[int]] = {}
+    for pack in sorted(packs):
+        first = pack // MOST_TASKS * MOST_TASKS
+        found.setdefault(first, []).append(pack - first)
+    return list(found.items())
+
+
+def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) -> str:
+    """The batch script of one array."""
+    folder = plan.folder.absolute()
+    limit = f"%{options.array_limit}" if options.array_limit else ""
+    wanted = {
+        "job-name": "recollect-" + re.sub(r"[^\w.-]+", "-", plan.name)[:40],
+        "array": ranges(tasks) + limit,
+        "time": options.time,
+        "partition": options.partition,
+        "account": options.account,
+        "qos": options.qos,
+        "constraint": options.constraint,
+        "gres": options.gres,
+        "cpus-per-task": options.cpus,
+        "mem": options.memory,
+        "signal": f"USR2@{SIGNAL_BEFORE_S}",
+        "output": folder / "log" / "%A_%a.out",
+    }
+    lines = ["#!/bin/bash", f"# {plan.name}: {len(tasks)} packs, one task each"]
+    lines += [f"#SBATCH --{name}={value}" for name, value in wanted.items() if value is not None]
+    lines += ["#SBATCH --requeue", "#SBATCH --open-mode=append", "", *options.setup]
+    python = "python" if options.setup else shlex.quote(sys.executable)
+    plugins = "".join(f" --plugin {shlex.quote(path)}" for path in plan.plugins)
+    pack = f"$(({first} + SLURM_ARRAY_TASK_ID))" if first else "$SLURM_ARRAY_TASK_ID"
+    return "\n".join(
+        [
+            *lines,
+            f"srun {python} -P -m recollect work {shlex.quote(str(folder))} \\",
+            f'  --pack "{pack}" --device {options.device}{plugins}',
+            "code=$?",
+            "",
+            "# 143: asked to stop before the limit or a preemption, and saved. The task goes back",
+            "# into the queue; sleep keeps it from ending by itself before that.",
+            f'if [ "$code" = 143 ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt {MOST_RESTARTS} ]; then',
+            '  scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" && sleep 60',
+            "fi",
+            'exit "$code"',
+            "",
+        ]
+    )
+
+
+def submit(plan: Plan, packs: Sequence[int], options: SlurmOptions) -> list[SubmittedJob]:
+    """Write the scripts, hand them to sbatch, remember the jobs."""
+    if shutil.which("sbatch") is None:
+        raise ResourceError(
+            "sbatch: not found; submit from a machine that has Slurm's commands, or see the script "
+            "with --dry-run"
+        )
+    folder = plan.folder
+    make_folder(folder / "log")
+    jobs = []
+    for first, tasks in chunks(packs):
+        text = script(plan, first, tasks, options)
+        path = folder / "jobs" / f"packs-{first + tasks[0]}.sbatch"
+        make_folder(path.parent)
+        write_atomically(path, text.encode())
+        job_id = _ask(["sbatch", "--parsable", str(path)]).split(";")[0].strip()
+        job = SubmittedJob("slurm", job_id, first, tuple(first + task for task in tasks))
+        record_job(folder, job)
+        jobs.append(job)
+    return jobs
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """What Slurm says of a task that it still knows."""
+
+    state: str  # RUNNING, PENDING, ...
+    reason: str
+    host: str
+    left: str  # of its time limit
+
+
+# States after which Slurm starts nothing of a task any more.
+_OVER = (
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
+    *("DEADLINE", "BOOT_FAIL", "REVOKED"),
+)
+
+
+def task_states(jobs: Sequence[SubmittedJob]) -> dict[int, TaskState] | None:
+    """By pack, of the tasks that wait or run; None if Slurm cannot be asked: a task of which
+    nothing is known is not dead.
+    """
+    own = {job.job_id: job for job in jobs if job.scheduler == "slurm"}
+    if not own or shutil.which("squeue") is None:
+        return {} if not own else None
+    states: dict[int, TaskState] = {}
+    for job in own.values():
+        try:
+            text = _ask(
+                ["squeue", "-h", "-r", "-t", "all", "-j", job.job_id, "-o", "%i|%T|%r|%N|%L"]
+            )
+        except ResourceError as error:
+            if "Invalid job id" in str(error):  # forgotten, some minutes after its end
+                continue
+            return None
+        for line in text.splitlines():
+            name, state, reason, host, left = line.split("|")
+            task = name.rpartition("_")[2]
+            if task.isdecimal() and state not in _OVER:
+                states[job.first + int(task)] = TaskState(state, reason, host, left)
+    return states
+
+
+def _ask(command: list[str]) -> str:
+    """What a command of Slurm's answers."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
+        raise ResourceError(f"{command[0]}: {said[0]}\nnothing was lost; try again later")
+    return done.stdout

@@ -1,0 +1,198 @@
+"""What one attempt at a pack tells the collector: one file that only its own process writes.
+
+An attempt's spool needs no other: it repeats the points that it inherited, so the curve of a run
+comes from one file, that of the attempt that ended it. Names carry a number, which only grows from
+attempt to attempt of a pack, and something random: two attempts never share a file, not even if
+neither can see the other's.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import StoreError
+from recollect.rows import Evaluation
+from recollect.running.cluster.frames import FrameReader, FrameWriter
+from recollect.store.durable import make_folder
+from recollect.store.records import Result
+
+SUFFIX = ".spool"
+
+
+def spool_folder(folder: Path, pack: int) -> Path:
+    return folder / "spool" / f"{pack:06d}"
+
+
+def checkpoint_folder(folder: Path, pack: int) -> Path:
+    """Each attempt has a folder of its own in it."""
+    return folder / "checkpoints" / f"{pack:06d}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a pack: "3-1204_17-5f2c9a", its number, the job, something random."""
+
+    name: str
+
+    @property
+    def number(self) -> int:
+        return int(self.name.partition("-")[0])
+
+    @staticmethod
+    def is_name(name: str) -> bool:
+        number, _, rest = name.partition("-")
+        return number.isdecimal() and bool(rest)
+
+
+def attempts(folder: Path, pack: int) -> list[Attempt]:
+    """Those that have a spool, the first one first."""
+    paths = spool_folder(folder, pack).glob(f"*{SUFFIX}")
+    found = [Attempt(path.stem) for path in paths if Attempt.is_name(path.stem)]
+    return sorted(found, key=lambda attempt: (attempt.number, attempt.name))
+
+
+def next_attempt(folder: Path, pack: int, job: str) -> Attempt:
+    """A name that nobody has, with the next number."""
+    number = 1 + max((attempt.number for attempt in attempts(folder, pack)), default=0)
+    safe = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in job)
+    return Attempt(f"{number}-{safe[:40] or 'local'}-{secrets.token_hex(4)}")
+
+
+class Spool:
+    """Written by the process of one attempt."""
+
+    def __init__(self, folder: Path, pack: int, attempt: Attempt, about: Mapping[str, Any]):
+        """`about`: plan_id, host, device, versions: where and with what it trains."""
+        make_folder(spool_folder(folder, pack))
+        self._writer = FrameWriter(spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}")
+        self._sequence = 0
+        self._put("begin", {"pack": pack, "attempt": attempt.name, **about})
+
+    def points(self, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
+        self._put("points", [(run_id, asdict(at)) for run_id, at in evaluations])
+
+    def results(self, results: Iterable[Result]) -> None:
+        self._put("results", [asdict(result) for result in results])
+
+    def note(self, kind: str, text: str) -> None:
+        self._put("note", [kind, text])
+
+    def trying(self, run_ids: Iterable[str]) -> None:
+        """These runs begin to train together."""
+        self._put("trying", list(run_ids))
+
+    def saved(self, step: int) -> None:
+        """A checkpoint is on the disk."""
+        self._put("saved", step)
+
+    def end(self, why: str) -> None:
+        """Nothing comes after this record: complete, stopped, failed or superseded."""
+        self._put("end", {"why": why, "records": self._sequence + 1})
+        self._writer.close()
+
+    def _put(self, kind: str, content: Any) -> None:
+        record = {"sequence": self._sequence, "kind": kind, "content": content}
+        self._writer.write(json.dumps(record).encode())
+        self._sequence += 1
+
+
+@dataclass
+class SpoolContent:
+    """What a spool has said so far."""
+
+    attempt: Attempt
+    about: dict[str, Any] = field(default_factory=dict)
+    curves: dict[str, dict[int, Evaluation]] = field(default_factory=dict)  # by run, by step
+    results: dict[str, Result] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    tried: tuple[str, ...] = ()  # the runs that began to train together last
+    saved: int = -1  # the furthest step with a checkpoint
+    ended: str = ""  # why; empty: it has not, or it was killed
+    records: int = 0
+
+    @property
+    def furthest(self) -> int:
+        """The highest step it evaluated or saved."""
+        steps = (step for curve in self.curves.values() for step in curve)
+        ends = (result.steps for result in self.results.values())
+        return max([self.saved, *steps, *ends])
+
+
+class SpoolReader:
+    """Takes in what is new in one spool."""
+
+    def __init__(self, folder: Path, pack: int, attempt: Attempt):
+        path = spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}"
+        self._frames = FrameReader(path)
+        self.content = SpoolContent(attempt)
+
+    def update(self) -> set[str]:
+        """The runs of which something is new."""
+        changed: set[str] = set()
+        for body in self._frames.new():
+            try:
+                changed |= self._take(json.loads(body))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise StoreError(
+                    f"{self._frames.path}: record {self.content.records} is none of ours "
+                    f"({error!r}); was it written by another version?"
+                ) from None
+            self.content.records += 1
+        return changed
+
+    def forget_curves(self, run_ids: Iterable[str]) -> None:
+        """Of runs that are collected: memory stays flat."""
+        for run_id in run_ids:
+            self.content.curves.pop(run_id, None)
+
+    def _take(self, record: dict[str, Any]) -> set[str]:
+        content, found = record["content"], self.content
+        if record["sequence"] != found.records:
+            raise ValueError(f"sequence {record['sequence']}")
+        match record["kind"]:
+            case "begin":
+                found.about = dict(content)
+            case "points":
+                for run_id, at in content:
+                    found.curves.setdefault(run_id, {})[at["step"]] = Evaluation(**at)
+                return {run_id for run_id, _ in content}
+            case "results":
+                for table in content:
+                    last = table["last"]
+                    result = Result(**{**table, "last": last and Evaluation(**last)})
+                    found.results[result.run_id] = result
+                    if result.last:
+                        curve = found.curves.setdefault(result.run_id, {})
+                        curve[result.last.step] = result.last
+                return {table["run_id"] for table in content}
+            case "note":
+                kind, text = content
+                found.notes.append((kind, text))
+            case "trying":
+                found.tried = tuple(content)
+            case "saved":
+                found.saved = max(found.saved, content)
+            case "end":
+                found.ended = content["why"]
+            case other:
+                raise ValueError(f"kind {other!r}")
+        return set()
+
+
+def read_spool(folder: Path, pack: int, attempt: Attempt) -> SpoolContent:
+    """All that an attempt has said, whole records only."""
+    reader = SpoolReader(folder, pack, attempt)
+    reader.update()
+    return reader.content
+
+
+def job_name() -> str:
+    """Of the scheduler's job that this process belongs to; "local" outside of one."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    if array and task:
+        return f"{array}_{task}"
+    return os.environ.get("SLURM_JOB_ID") or "local"
