@@ -80,7 +80,7 @@ def figure(
         typer.Argument(
             metavar="NAME",
             help="rates, windows, curves or scaling, of any rows; or the study's: fig1 to fig7, "
-            "fig11 to fig13, table1 to table4",
+            "fig11 to fig13, table1 to table4; why",
         ),
     ],
     folders: Folders,

@@ -12,14 +12,19 @@ from typing import Any
 
 from recollect.analysis import Cell, group_cells
 from recollect.analysis.naming import MIXER_OPTIONS, Settings, differing_keys, short_labels
-from recollect.analysis.seeds import TAUS, Interval, percentile_interval, resample
-from recollect.analysis.seeds.resampling import BOOTSTRAP_SEED, LEAST_SEEDS
+from recollect.analysis.seeds import TAUS, Interval, percentile_interval
+from recollect.analysis.seeds.resampling import BOOTSTRAP_SEED, LEAST_SEEDS, mean_draws
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
+from recollect.analysis.windows import find_window
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
 from recollect.rows import RunRow
+from recollect.spec.base import Later, Spec
+from recollect.spec.cell import cell_id
+from recollect.spec.model import ModelSpec
 from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import EVALUATION_KEYS
+from recollect.spec.train import TrainSpec
 
 RESAMPLES = 400
 # Two cells are compared only where these agree: what is trained on what.
@@ -69,6 +74,7 @@ class Cause:
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
     """All pairs of which the first has the recipe; cell by cell, what gains most first."""
     cells = [cell for cell in group_cells(list(rows)) if cell.best]
+    measured = {cell_id(cell.rows[0].spec): _Measured(cell) for cell in cells}
     flats = [_settings(cell) for cell in cells]
     found = []
     for base, own in zip(cells, flats, strict=True):
@@ -80,14 +86,27 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
                 continue
             [key] = keys
             if _is_base(own, other, key, recipe_of(cell.rows[0].spec) == recipe):
-                gains = tuple(_gain(base, cell, tau) for tau in taus)
+                before, after = (measured[cell_id(one.rows[0].spec)] for one in (base, cell))
+                gains = tuple(_gain(before, after, tau) for tau in taus)
                 found.append(Cause(recipe, base, cell, key, (own.get(key), other.get(key)), gains))
     return sorted(found, key=_order)
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
+    """By flat key, with the defaults that a specification leaves out."""
     flat = cell_settings(cell.rows[0].spec)
-    return {key: value for key, value in flat.items() if key not in EVALUATION_KEYS}
+    parts: dict[str, type[Spec] | None] = {
+        "model": ModelSpec,
+        "train": TrainSpec,
+        "model.mixer": MIXERS.get(str(flat.get(MIXER))),
+    }
+    defaults = {
+        f"{part}.{name}": field.default
+        for part, options in parts.items()
+        for name, field in (options.model_fields.items() if options else ())
+        if any(isinstance(mark, Later) for mark in field.metadata)
+    }
+    return {key: value for key, value in (defaults | flat).items() if key not in EVALUATION_KEYS}
 
 
 def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
@@ -101,23 +120,46 @@ def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
     return field is not None and own.get(key) == field.default != other.get(key)
 
 
-def _gain(before: Cell, after: Cell, tau: float) -> Gain:
-    windows = before.window(tau), after.window(tau)
-    wide = [window.decades if window else 0.0 for window in windows]
-    is_bound = any(window is not None and window.is_open for window in windows)
-    return Gain(tau, wide[0], wide[1], _interval(before, after, tau), is_bound)
+class _Measured:
+    """A cell with its widths over resampled seeds, which many pairs share."""
+
+    def __init__(self, cell: Cell):
+        self.cell = cell
+        self._means: list[tuple[float, ...]] = []  # of each resampling, by rate
+        self._widths: dict[float, list[float]] = {}  # of each resampling, by tau
+
+    def is_open(self, tau: float) -> bool:
+        window = self.cell.window(tau)
+        return window is not None and window.is_open
+
+    def decades(self, tau: float) -> float:
+        window = self.cell.window(tau)
+        return window.decades if window else 0.0
+
+    def resampled(self, tau: float) -> list[float] | None:
+        """The widths of many resamplings; None with too few seeds."""
+        rates = self.cell.scored_rates
+        if min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
+            return None
+        if not self._means:
+            # Other draws for every cell: two sides of a pair are independent.
+            draw = random.Random(f"{BOOTSTRAP_SEED} {cell_id(self.cell.rows[0].spec)}")
+            drawn = [mean_draws(rate, draw, RESAMPLES) for rate in rates]
+            self._means = list(zip(*drawn, strict=True))
+        if tau not in self._widths:
+            lrs = [rate.lr for rate in rates]
+            windows = [find_window(lrs, means, tau) for means in self._means]
+            self._widths[tau] = [window.decades if window else 0.0 for window in windows]
+        return self._widths[tau]
 
 
-def _interval(before: Cell, after: Cell, tau: float) -> Interval | None:
-    rates = (*before.scored_rates, *after.scored_rates)
-    if min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
-        return None
-    draw = random.Random(BOOTSTRAP_SEED)
-    differences = []
-    for _ in range(RESAMPLES):
-        first, second = (resample(cell, draw).window(tau) for cell in (before, after))
-        differences.append((second.decades if second else 0.0) - (first.decades if first else 0.0))
-    return percentile_interval(differences)
+def _gain(before: _Measured, after: _Measured, tau: float) -> Gain:
+    first, second = before.resampled(tau), after.resampled(tau)
+    interval = None
+    if first is not None and second is not None:
+        interval = percentile_interval([b - a for a, b in zip(first, second, strict=True)])
+    is_bound = before.is_open(tau) or after.is_open(tau)
+    return Gain(tau, before.decades(tau), after.decades(tau), interval, is_bound)
 
 
 def _order(cause: Cause) -> tuple[Any, ...]:

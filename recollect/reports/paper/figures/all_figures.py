@@ -6,7 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from recollect.analysis import Curves
-from recollect.reports.paper.figures import dynamics, heat, rates, scaling, tables, width
+from recollect.reports.paper.figures import dynamics, heat, rates, scaling, tables, why, width
 from recollect.reports.paper.figures.definition import COPYING, FigureDefinition
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
@@ -92,3 +92,6 @@ TABLES: dict[str, Callable[[Sequence[RunRow], Curves, str], Table]] = {
     "table3": partial(tables.ablation_table, DEFINITIONS["table3"], tables.TABLE_3),
     "table4": partial(tables.position_table, DEFINITIONS["table4"]),
 }
+# What the study does not ask: a picture, or the same written out.
+OWN_FIGURES: dict[str, Callable[[Sequence[RunRow], Curves, str], Figure]] = {"why": why.draw}
+OWN_TABLES: dict[str, Callable[[Sequence[RunRow], Curves, str], Table]] = {"why": why.table}

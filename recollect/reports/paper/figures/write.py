@@ -10,7 +10,12 @@ from recollect.analysis import BANDS, Curves
 from recollect.errors import SpecError
 from recollect.plotting.settings import PRINT_DPI, to_bytes
 from recollect.plotting.sheet import WHOLE, Frame, framed
-from recollect.reports.paper.figures.all_figures import FIGURES, TABLES
+from recollect.reports.paper.figures.all_figures import (
+    FIGURES,
+    OWN_FIGURES,
+    OWN_TABLES,
+    TABLES,
+)
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
 from recollect.spec.base import shorten, suggest
@@ -33,14 +38,15 @@ def write_figure(
 
     Returns where it is.
     """
-    if name not in FIGURES and name not in TABLES:
+    drawn, written = FIGURES | OWN_FIGURES, TABLES | OWN_TABLES
+    if name not in drawn and name not in written:
         raise SpecError(
-            f"{shorten(name)}: no figure of that name; {suggest(name, [*FIGURES, *TABLES])}"
+            f"{shorten(name)}: no figure of that name; {suggest(name, {*drawn, *written})}"
         )
     if band not in BANDS:
         raise SpecError(f"--band {shorten(band)}: {suggest(band, BANDS)}")
-    target = output or Path(f"{name}.png" if name in FIGURES else f"{name}.md")
-    known = PICTURES if name in FIGURES else PICTURES + TEXTS
+    target = output or Path(f"{name}.png" if name in drawn else f"{name}.md")
+    known = PICTURES + TEXTS if name in written else PICTURES
     suffix = target.suffix.lower()
     if suffix not in known:
         raise SpecError(
@@ -48,13 +54,13 @@ def write_figure(
             f"{known[-1]}"
         )
     form = suffix[1:]
-    if name in FIGURES:
+    if name in drawn and suffix in PICTURES:
         with framed(frame):
-            data = to_bytes(FIGURES[name](rows, curves, band), form, dpi)
+            data = to_bytes(drawn[name](rows, curves, band), form, dpi)
     elif frame != WHOLE:
         raise SpecError(f"{name}: a table has no --size, title or caption to leave out")
     else:
-        data = _table_bytes(TABLES[name](rows, curves, band), form, dpi)
+        data = _table_bytes(written[name](rows, curves, band), form, dpi)
     write_output(target, data)
     return target
 

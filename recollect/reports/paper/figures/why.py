@@ -1,0 +1,155 @@
+"""What makes a window wide: for each task and model, the changes of a recipe ranked by the decades
+of W that they gain or lose. As a picture, or written out as a table.
+
+The study does not ask this; the pairs of cells are found by reports/paper/causes.py.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from recollect.analysis import Curves
+from recollect.errors import SpecError
+from recollect.plotting import sheet
+from recollect.plotting.colours import FAINT, INK, line_styles
+from recollect.plotting.settings import print_style
+from recollect.plotting.text import mixer_title, plain
+from recollect.reports.paper.causes import Cause, Gain, find_causes
+from recollect.reports.paper.figures.table import Table
+from recollect.rows import RunRow
+from recollect.spec.recipes import RECIPES
+
+PANEL_WIDTH, LINE, MARGIN = 3.4, 0.2, 0.75  # inches: a panel, one change, what is around them
+MOST_COLUMNS = 2
+TITLE = "Why: decades of W gained or lost by one change from the recipe {}"
+Panel = tuple[str, str, str]  # model, length and pairs, layers
+
+
+def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
+    """A panel for each task and model, its changes from the best to the worst."""
+    recipe, causes = _most_changed(rows)
+    panels = _panels(causes)
+    styles = line_styles({cause.mixer: cause.mixer for cause in causes})
+    tasks = len({panel[1:] for panel in panels})
+    columns = sheet.columns_for(tasks if tasks > 1 else len(panels), PANEL_WIDTH, MOST_COLUMNS)
+    lines = -(-len(panels) // columns)
+    tallest = max(len(own) for own in panels.values())
+    with print_style():
+        figure, axes = sheet.panel_grid(lines, columns, (PANEL_WIDTH, LINE * tallest + MARGIN))
+        for ax, ((model, size, layers), own) in zip(axes.flat, panels.items(), strict=False):
+            _draw_panel(ax, own, styles[own[0].mixer].colour)
+            ax.set_xlim(*_span(causes))
+            before = f"W({_tau(own)}) {own[0].gains[0].before:.2f} before any change"
+            sheet.panel_title(ax, f"{model}, {size}", f"{layers}; {before}")
+        for ax in list(axes.flat)[len(panels) :]:
+            ax.set_axis_off()
+        entries: list[sheet.LegendEntry] = [
+            (Line2D([], [], color=INK, marker="o", ls="", ms=4.5), "beyond what seeds make of it"),
+            (Line2D([], [], color=INK, marker="o", mfc="white", ls="", ms=4.5), "within it"),
+            (Line2D([], [], color=INK, marker="D", mfc="white", ls="", ms=4), "too few seeds"),
+        ]
+        return sheet.finish(figure, TITLE.format(recipe), entries, _notes(causes))
+
+
+def table(rows: Sequence[RunRow], curves: Curves, kind: str) -> Table:
+    """One line per change, model by model and task by task, the largest gain first."""
+    recipe, causes = _most_changed(rows)
+    taus = [gain.tau for gain in causes[0].gains]
+    gains = (f"gain at {tau:g}" for tau in taus)
+    head = ("model", "task", "change", f"W({taus[0]:g})", "after", *gains)
+    lines = tuple(
+        (
+            model,
+            f"{size}, {layers}",
+            cause.text,
+            f"{cause.gains[0].before:.2f}",
+            f"{cause.gains[0].after:.2f}",
+            *map(_gain_text, cause.gains),
+        )
+        for (model, size, layers), own in _panels(causes).items()
+        for cause in own
+    )
+    return Table("why", TITLE.format(recipe), head, lines, tuple(_notes(causes)), names=3)
+
+
+def _most_changed(rows: Sequence[RunRow]) -> tuple[str, list[Cause]]:
+    """The recipe of which most changes were trained; of equals the first."""
+    found = {recipe: find_causes(rows, recipe) for recipe in RECIPES}
+    recipe = max(found, key=lambda name: len(found[name]))
+    if not found[recipe]:
+        raise SpecError(
+            f"why: none of {len(rows)} runs is one change away from a recipe that was trained too;"
+            "\nrun `recollect run paper:why --out DIR`, small: paper:why:small"
+        )
+    return recipe, found[recipe]
+
+
+def _panels(causes: Sequence[Cause]) -> dict[Panel, list[Cause]]:
+    """The changes of each model on each task, the tasks of a model together."""
+    panels: dict[Panel, list[Cause]] = {}
+    for cause in sorted(causes, key=lambda cause: cause.mixer):
+        spec = cause.before.rows[0].spec
+        task, model = spec["task"], spec["model"]
+        size = f"({task.get('length')}, {task.get('pairs')})"
+        layers = f"{model['depth']} layer{'s' if model['depth'] > 1 else ''} of {model['width']}"
+        panels.setdefault((mixer_title(cause.mixer), size, layers), []).append(cause)
+    return panels
+
+
+def _span(causes: Sequence[Cause]) -> tuple[float, float]:
+    """One axis for all panels, with a little room."""
+    gains = [cause.gains[0] for cause in causes]
+    ends = [end for gain in gains for end in (0.0, gain.decades, *(gain.interval or ()))]
+    room = 0.05 * (max(ends) - min(ends)) or 0.1
+    return min(ends) - room, max(ends) + room
+
+
+def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str) -> None:
+    ax.axvline(0, color=FAINT, lw=0.8, zorder=1)
+    for place, cause in enumerate(causes):
+        gain = cause.gains[0]
+        if gain.interval:
+            ax.hlines(place, *gain.interval, color=colour, lw=1.1)
+        fill, marker = colour if _is_firm(gain) else "white", "o" if gain.interval else "D"
+        point: dict[str, Any] = {
+            "color": colour,
+            "mfc": fill,
+            "marker": marker,
+            "ms": 4.5,
+            "ls": "",
+        }
+        ax.plot([gain.decades], [place], label="gain", **point)
+    ax.set_ylim(len(causes) - 0.4, -0.6)
+    texts = [cause.text + (" (bound)" if cause.gains[0].is_bound else "") for cause in causes]
+    ax.set_yticks(range(len(causes)), [plain(text) for text in texts], parse_math=False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("decades gained")
+
+
+def _notes(causes: Sequence[Cause]) -> list[str]:
+    bounds = any(gain.is_bound for cause in causes for gain in cause.gains[:1])
+    notes = [
+        f"W({_tau(causes)}): the decades of learning rate around the best one where the mean score "
+        f"over seeds is at least {_tau(causes)}; 0 where it is nowhere. Intervals: 95 %, seeds "
+        "drawn again, both sides independently."
+    ]
+    if bounds:
+        notes.append("Bound: a grid of rates ended inside one of the two windows.")
+    return notes
+
+
+def _tau(causes: Sequence[Cause]) -> str:
+    return f"{causes[0].gains[0].tau:g}"
+
+
+def _is_firm(gain: Gain) -> bool:
+    """Every resampling but few has the same sign."""
+    return gain.interval is not None and gain.interval[0] * gain.interval[1] > 0
+
+
+def _gain_text(gain: Gain) -> str:
+    interval = f" [{gain.interval[0]:+.2f}, {gain.interval[1]:+.2f}]" if gain.interval else ""
+    return f"{gain.decades:+.2f}{interval}{' (bound)' if gain.is_bound else ''}"
