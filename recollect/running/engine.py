@@ -26,7 +26,7 @@ from recollect.running.planning import order
 from recollect.running.planning.priority import Stage
 from recollect.running.signals import never
 from recollect.spec.run import RunSpec
-from recollect.spec.sweep import Sweep
+from recollect.spec.sweep import Sweep, require_search
 from recollect.store import PlanCounts, PlannedRun, Store
 from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.keep_policy import KeepPolicy
@@ -67,11 +67,11 @@ def train(
     `keep`, `snapshots`: whose weights are kept, and at how many steps on the way (see
     store/keep_policy.py); without both, as the folder began. `search`: how far the sweeps given are
     trained, or without any those of the folder (see planning/order.py); None: sweeps that are given
-    in full, others as they were asked for. `workers`: processes that train; 0: as many as suit the
-    cores and the memory. `plugins`: files that the processes load as this one did. `stop` is asked
-    between steps: an exit code saves and raises Stopped. What `listen` raises ends training in the
-    same way, and is then raised. What is wrong with any of them is refused before something is
-    written.
+    as they say themselves, or in full; others as they were asked for. `workers`: processes that
+    train; 0: as many as suit the cores and the memory. `plugins`: files that the processes load as
+    this one did. `stop` is asked between steps: an exit code saves and raises Stopped. What
+    `listen` raises ends training in the same way, and is then raised. What is wrong with any of
+    them is refused before something is written.
     """
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
@@ -83,7 +83,8 @@ def train(
     policy = _policy(keep, snapshots)
     target = choose_device(device)
     require_processes(workers, target)
-    order.require_search(search, workers)
+    require_search(search, "--search ")
+    order.require_one_process([search, *(sweep.search for sweep in sweeps)], workers)
     runs = [run for sweep in sweeps for run in sweep.runs]
     require_mixers(runs, target)
     if policy is not None and sweeps:
@@ -150,9 +151,9 @@ def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
 
 
 def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) -> None:
-    if sweeps:
-        order.remember_search(store, [sweep.name for sweep in sweeps], search or "all")
-    elif search is not None:
+    for sweep in sweeps:
+        order.remember_search(store, [sweep.name], search or sweep.search or "all")
+    if not sweeps and search is not None:
         order.remember_search(store, [sweep.name for sweep in store.sweeps()], search)
 
 

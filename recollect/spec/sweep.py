@@ -2,6 +2,7 @@
 runs grouped by shape.
 
 recipe = "study"                            # fills what the rest leaves open; none if left out
+search = "edges"                            # how far it is trained, if not in full; see SEARCHES
 [task]                                      # the base: what all runs share
 name = "mqar"
 [sweep]                                     # the axes: their product is the sweep
@@ -37,7 +38,12 @@ from recollect.spec.toml_text import load_toml, read_text
 MAX_RUNS = 100_000
 MAX_NAME = 200
 MAX_DEPTH = 8  # levels of tables and lists; a real specification has five
-_TOP_KEYS = {"name", "recipe", "task", "model", "train", "seed", "data_seed", "sweep"}
+_TOP_KEYS = {"name", "recipe", "search", "task", "model", "train", "seed", "data_seed", "sweep"}
+# How far a sweep is trained (running/planning/order.py); no part of what its runs are.
+SEARCHES = {
+    "edges": "only what the edges of its windows need",
+    "all": "every run",
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Sweep:
     source: str
     runs: tuple[RunSpec, ...]
     recipe: str | None = None  # what filled them in; a run may say otherwise, see recipe_of
+    search: str | None = None  # one of SEARCHES
 
 
 def read_sweep(path: Path, overrides: Iterable[str] = (), recipe: str | None = None) -> Sweep:
@@ -93,7 +100,12 @@ def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "")
             f"name = {shorten(name)}: must be a text of 1 to {MAX_NAME} printable characters"
         )
     recipe = choose_recipe(table["recipe"]) if "recipe" in table else None
-    base = {key: value for key, value in table.items() if key not in ("name", "recipe", "sweep")}
+    require_search(table.get("search"), "search = ")
+    base = {
+        key: value
+        for key, value in table.items()
+        if key not in ("name", "recipe", "search", "sweep")
+    }
     base.setdefault("train", {})
     axes = read_axes(table.get("sweep", {}))
     if axes.size > MAX_RUNS:
@@ -101,7 +113,13 @@ def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "")
             f"sweep: {axes.size:,} runs; at most {MAX_RUNS:,} fit into one sweep: shorten an axis "
             "or split the file"
         )
-    return Sweep(name, source, _expand(base, axes, recipe), recipe.name if recipe else None)
+    return Sweep(
+        name,
+        source,
+        _expand(base, axes, recipe),
+        recipe.name if recipe else None,
+        table.get("search"),
+    )
 
 
 def _check_form(value: Any, depth: int = 0) -> None:
@@ -127,6 +145,13 @@ def group_by_shape(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
     for run in runs:
         groups.setdefault(run.shape_id, []).append(run)
     return [tuple(group) for group in groups.values()]
+
+
+def require_search(search: Any, said: str) -> None:
+    """Refuse a search that there is not; `said` is how it was written."""
+    if search is not None and (not isinstance(search, str) or search not in SEARCHES):
+        meanings = ", ".join(f"{name} ({about})" for name, about in SEARCHES.items())
+        raise SpecError(f"{said}{shorten(search)}: must be one of {meanings}")
 
 
 def _expand(base: dict[str, Any], axes: SweepAxes, recipe: Recipe | None) -> tuple[RunSpec, ...]:

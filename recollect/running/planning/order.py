@@ -9,7 +9,6 @@ read from the store, so a folder goes on wherever it was stopped.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from recollect.analysis import Cell, count_text, group_cells
 from recollect.errors import SpecError
@@ -18,14 +17,8 @@ from recollect.running.events import Event, SearchRound, ignore
 from recollect.running.planning.edges import TOLERANCE, next_round
 from recollect.running.planning.outlook import CONFIDENCE, window_outlook
 from recollect.running.planning.priority import Stage, next_stage
-from recollect.spec.base import shorten
 from recollect.store import Store
 
-Search = Literal["edges", "all"]
-SEARCHES: dict[Search, str] = {
-    "edges": "only what the edges of its windows need",
-    "all": "every run",
-}
 _KEY = "search"  # of the store's own notes on itself
 
 NextStage = Callable[[Sequence[RunRow]], Stage | None]
@@ -50,16 +43,13 @@ class SearchState:
         return f"{found}; next {count_text(self.runs, 'run')} of {', '.join(self.uncertain)}"
 
 
-def require_search(text: str | None, workers: int = 1) -> None:
-    """Refuse a search that there is not, and one by several processes."""
-    if text == "edges" and workers > 1:
+def require_one_process(searches: Iterable[str | None], workers: int) -> None:
+    """Refuse a search by several processes."""
+    if "edges" in searches and workers > 1:
         raise SpecError(
             f"--workers {workers} with --search edges: one process decides what is trained next; "
             "leave out one of the two"
         )
-    if text is not None and text not in SEARCHES:
-        meanings = ", ".join(f"{name} ({about})" for name, about in SEARCHES.items())
-        raise SpecError(f"--search {shorten(text)}: must be one of {meanings}")
 
 
 def remember_search(store: Store, names: Iterable[str], search: str) -> None:

@@ -1,6 +1,7 @@
 """The order in which the sweeps of a folder are trained, and what the folder remembers of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,12 @@ from recollect.running.events import SearchRound
 from recollect.running.planning.order import (
     order_of,
     remember_search,
-    require_search,
+    require_one_process,
     search_texts,
     searched_sweeps,
 )
 from recollect.spec.run import RunSpec
-from recollect.spec.sweep import Sweep
+from recollect.spec.sweep import Sweep, parse_sweep, require_search
 from recollect.store import Store
 from recollect.store.records import Result
 
@@ -127,13 +128,32 @@ def test_a_search_in_words(store, sweeps):
 
 
 def test_searches_that_there_are_not_are_refused():
-    require_search(None, 4)
-    require_search("edges", 1)
-    require_search("all", 4)
+    require_search(None, "")
+    require_search("all", "")
     with pytest.raises(SpecError, match=r"--search 'edge': must be one of edges .*, all"):
-        require_search("edge")
+        require_search("edge", "--search ")
+    require_one_process([None, "all"], 4)
+    require_one_process(["edges"], 1)
     with pytest.raises(SpecError, match="--workers 2 with --search edges: one process"):
-        require_search("edges", 2)
+        require_one_process([None, "edges"], 2)
+
+
+def test_a_file_says_how_far_it_is_trained_and_the_command_line_says_it_louder(tmp_path, tiny):
+    searched = replace(tiny, search="edges")
+    with Store.create(tmp_path) as store:
+        engine._remember_search(store, [searched], None)
+        assert searched_sweeps(store) == ["tiny"]
+        engine._remember_search(store, [searched], "all")
+        assert searched_sweeps(store) == []
+    text = 'search = "edges"\n[task]\nname = "mqar"\n[model]\nmixer = "attention"\n'
+    assert parse_sweep(text).search == "edges"
+    plain = parse_sweep(text.partition("\n")[2])
+    assert plain.search is None
+    assert plain.runs[0].run_id == parse_sweep(text).runs[0].run_id  # no part of what runs are
+    with pytest.raises(SpecError, match=r"search = 'all of it': must be one of edges .*, all"):
+        parse_sweep(text.replace("edges", "all of it"))
+    with pytest.raises(SpecError, match=r"search = 3: must be one of edges .*, all"):
+        parse_sweep(text.replace('"edges"', "3"))
 
 
 # ---- through the engine ----
@@ -142,7 +162,7 @@ def test_searches_that_there_are_not_are_refused():
 @pytest.fixture
 def tiny(make_run) -> Sweep:
     runs: list[RunSpec] = [
-        make_run({"train.lr": lr, "seed": seed}) for lr in RATES for seed in (1, 2)
+        make_run({"train.lr": lr, "seed": seed}) for lr in RATES[2:6] for seed in (1, 2)
     ]
     return Sweep("tiny", "", tuple(runs))
 
