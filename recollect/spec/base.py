@@ -7,6 +7,7 @@ are equal.
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -81,14 +82,21 @@ def unwritten(spec: BaseModel) -> set[str]:
     """The fields marked `Later` that are at their default."""
     return {
         name
-        for name, field in type(spec).model_fields.items()
-        if has_mark(field, Later) and getattr(spec, name) == field.default
+        for name, default in marked(type(spec), Later).items()
+        if getattr(spec, name) == default
     }
 
 
-def has_mark(field: FieldInfo, mark: type) -> bool:
-    """Whether a field is annotated with a mark such as `PerMember`."""
-    return any(isinstance(entry, mark) for entry in field.metadata)
+@cache  # for every run of a sweep
+def marked(model: type[BaseModel], mark: type) -> Mapping[str, Any]:
+    """The fields of a model that are annotated with a mark such as `PerMember`, with their
+    defaults.
+    """
+    return {
+        name: field.default
+        for name, field in model.model_fields.items()
+        if any(isinstance(entry, mark) for entry in field.metadata)
+    }
 
 
 class NestedError(ValueError):

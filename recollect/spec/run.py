@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_validator
 
-from recollect.spec.base import PerMember, Spec, by_name, has_mark, shorten, unwritten
+from recollect.spec.base import PerMember, Spec, by_name, marked, shorten, unwritten
 from recollect.spec.model import ModelSpec
 from recollect.spec.recipes.batches import steps_per_epoch
 from recollect.spec.train import TrainSpec
@@ -145,10 +145,6 @@ def _shared(value: Any) -> Any:
         return [_shared(entry) for entry in value]
     if not isinstance(value, BaseModel):
         return value
-    later = unwritten(value)
-    kept = {
-        name: getattr(value, name)
-        for name, field in type(value).model_fields.items()
-        if not has_mark(field, PerMember) and name not in later
-    }
+    left_out = unwritten(value) | marked(type(value), PerMember).keys()
+    kept = {name: getattr(value, name) for name in type(value).model_fields if name not in left_out}
     return {name: _shared(inner) for name, inner in (kept | (value.model_extra or {})).items()}

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from recollect.errors import SpecError
 from recollect.mixers.registry import MIXERS
-from recollect.spec.base import Later, has_mark
+from recollect.spec.base import Later
 from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import parse_sweep
@@ -182,7 +182,7 @@ def test_no_two_values_of_a_field_share_an_identity() -> None:
     assert len(ids) == len(set(rates))
 
 
-LATER = [case for case in CASES if has_mark(case.values[2], Later)]
+LATER = [case for case in CASES if any(isinstance(mark, Later) for mark in case.values[2].metadata)]
 
 
 @pytest.mark.parametrize(("base", "path", "field", "value", "examples"), LATER)
