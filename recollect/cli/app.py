@@ -12,7 +12,7 @@ import sys
 
 import typer
 
-from recollect.cli import about, folders, show, train
+from recollect.cli import about, folders, score, show, train
 from recollect.cli.cluster import verbs as cluster
 from recollect.cli.printing import complain
 from recollect.errors import (
@@ -49,7 +49,7 @@ for verb in (
     about.recipes,
     about.doctor,
     about.bench,
-    train.score,
+    score.score,
     cluster.submit,
     cluster.work,
     cluster.collect,

@@ -82,7 +82,7 @@ def run(
     load_plugins(plugin)
     sweeps = [open_sweep(spec, sets, recipe) for spec in specs]
     if dry_run:
-        _show_forecast(sweeps, out, device)
+        show_forecast(sweeps, out, device)
         return
     train_and_tell(
         out,
@@ -122,56 +122,7 @@ def resume(
     )
 
 
-def score(
-    mixer: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MIXER",
-            help='names, or tables such as {name="mamba", state=32}; none: the stored baselines',
-        ),
-    ] = [],  # noqa: B006
-    out: Out = Path("score-out"),
-    card: Annotated[str, typer.Option(help="cpu or gpu; auto: what the device is")] = "auto",
-    budget: Minutes = None,
-    sets: Sets = [],  # noqa: B006
-    device: Device = "auto",
-    plugin: Plugins = [],  # noqa: B006
-    workers: Workers = 0,
-    against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="baselines to compare with, made by --save")
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="write the finished card there, as baselines"),
-    ] = None,
-) -> None:
-    """Train the standard card of a mixer (windows, width, length,
-    cost) and show it beside the baselines.
-    """
-    limit = Budget.start(budget, workers)
-    from recollect.reports.score.request import ScoreRequest
-    from recollect.running.engine import choose_device
-    from recollect.running.results import Results
-    from recollect.store.database import FILE
-
-    load_plugins(plugin)
-    if card == "auto":
-        card = "gpu" if choose_device(device).type == "cuda" else "cpu"
-    asked = ScoreRequest.read(card, mixer, sets, against)
-    try:
-        if mixer:
-            train_and_tell(
-                out, [asked.sweep], device=device, budget=limit, workers=workers, plugins=plugin
-            )
-    finally:  # what failed or was stopped has a card too
-        results = Results.load(out) if mixer and (out / FILE).exists() else Results([], {})
-        render(asked.tables(results.rows, results.curves))
-    if save:
-        asked.save(save, results.rows, results.curves)
-        say(f"baselines: {save}")
-
-
-def _show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
+def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.analysis.wording import recipes_text
     from recollect.cli.speed_tables import forecast_table
     from recollect.mixers.plugins.runs import require_mixers

@@ -13,6 +13,8 @@ from recollect.errors import ReaderGone, Stopped
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from recollect.running.engine import Outcome
     from recollect.spec.sweep import Sweep
 
@@ -20,9 +22,15 @@ OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as the shell says it of others
 
 
 def train_and_tell(
-    folder: Path, sweeps: "Sequence[Sweep]" = (), budget: Budget | None = None, **arguments: Any
+    folder: Path,
+    sweeps: "Sequence[Sweep]" = (),
+    budget: Budget | None = None,
+    below: "RenderableType | None" = None,
+    **arguments: Any,
 ) -> None:
-    """Call the engine with a view of what it does, stoppable by signals; say how it ended."""
+    """Call the engine with a view of what it does, stoppable by signals; say how it ended. On a
+    terminal `below` is shown below the progress.
+    """
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()  # before torch, which takes its time to load
@@ -30,7 +38,7 @@ def train_and_tell(
     from recollect.running import engine
 
     try:
-        with TrainingView(folder) as view:
+        with TrainingView(folder, below) as view:
             outcome = engine.train(
                 folder,
                 sweeps,

@@ -20,8 +20,8 @@ from recollect.running.events import (
 class TrainingView:
     """A listener, from its entry to its exit."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, below: rich.console.RenderableType | None = None):
+        self.folder, self.below = folder, below
         self._progress: Progress | None = None
         self._live: Live | None = None
 
@@ -57,5 +57,6 @@ class TrainingView:
         self._progress = Progress(event.rows, operations, event.processes)
         console = rich.console.Console()
         if console.is_terminal:
-            self._live = Live(self._progress, console=console, refresh_per_second=4)
+            parts = [self._progress, *([self.below] if self.below is not None else [])]
+            self._live = Live(rich.console.Group(*parts), console=console, refresh_per_second=4)
             self._live.start()

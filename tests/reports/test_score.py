@@ -4,7 +4,9 @@ and one real card of a plugin.
 
 import io
 import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,10 +21,18 @@ from recollect.reports.score import (
     save_baselines,
     score_mixer,
     score_tables,
+    verdict,
 )
-from recollect.reports.score.recipe import refuse_other_recipe
+from recollect.reports.score.baselines import folder_baselines
+from recollect.reports.score.recipe import card_cell, refuse_other_recipe
 from recollect.reports.score.request import ScoreRequest
 from recollect.rows import Evaluation, RunRow
+from recollect.running import engine
+from recollect.running.results import Results
+from recollect.store import Store
+from recollect.store.records import Result
+
+CAMPAIGN = Path(__file__).parents[2] / "results" / "h200" / "study-mqar64"
 
 BASELINES = ["attention", "based", "h3", "hyena", "rwkv4", "mamba", "mamba2", "delta_net"]
 TINY = [
@@ -107,7 +117,7 @@ def test_what_is_no_mixer_is_refused(text, rule):
 def test_every_cell_of_a_card_has_zoologys_rates_and_three_seeds(card, mixer):
     found = {}
     for run in card_sweep(card, read_mixer(mixer)).runs:
-        found.setdefault((run.model.depth, run.model.width, run.task.length), []).append(
+        found.setdefault(card_cell(run.model_dump(mode="json")), []).append(
             (run.train.lr, run.seed)
         )
     for pairs in found.values():
@@ -115,54 +125,60 @@ def test_every_cell_of_a_card_has_zoologys_rates_and_three_seeds(card, mixer):
         assert len(pairs) == len(rates) * len(seeds)
         assert sum(map(is_sparse_rate, rates)) == 4
         assert len(seeds) == 3
-    depths = {depth for depth, width, length in found if (width, length) == next(iter(found))[1:]}
-    assert depths == {1, 2}
+        assert max(rates) == 0.3  # beyond every window that was ever seen
 
 
-def test_cells_a_mixer_cannot_be_built_at_are_left_out():
-    whole = {
-        (run.model.depth, run.model.width) for run in card_sweep("cpu", read_mixer("mamba")).runs
-    }
-    stack = {
-        (run.model.depth, run.model.width)
-        for run in card_sweep("cpu", read_mixer("based_hybrid")).runs
-    }
-    assert whole - stack == {(1, 64)}
+def test_what_is_no_mixer_or_no_card_is_refused():
     with pytest.raises(SpecError, match="'nothing' is no mixer here"):
         card_sweep("cpu", read_mixer("nothing"))
+    with pytest.raises(SpecError, match="must be a multiple of the 3 mixers in the list"):
+        card_sweep("cpu", read_mixer('["gru", "gru", "attention"]'))
     with pytest.raises(SpecError, match="--card 'tpu': did you mean gpu"):
         card_sweep("tpu", read_mixer("mamba"))
+
+
+def test_the_headline_is_trained_first():
+    asked = ScoreRequest.read("cpu", ["mamba", "gru"])
+    headline, rest = asked.stages()
+    assert (headline.name, rest.name) == ("score:cpu:headline", "score:cpu:rest")
+    assert {(run.model.mixer.name, run.task.pairs) for run in headline.runs} == {
+        ("mamba", 3),
+        ("gru", 3),
+    }
+    assert {run.task.pairs for run in rest.runs} == {2}
+    assert len(ScoreRequest.read("gpu", ["mamba"]).stages()) == 1
+
+
+def test_the_gpus_card_is_the_campaigns_first_queue():
+    """Run for run: rows of the campaign are baselines, and would not be trained again."""
+    known = {row.run_id for row in Results.load(CAMPAIGN).rows}
+    for mixer in ("attention", "mamba", "based_hybrid", "gated_delta_net"):
+        assert {run.run_id for run in card_sweep("gpu", read_mixer(mixer)).runs} <= known
 
 
 # --- what is measured
 
 
+def solved_between(low, high, best=1.0):
+    """Scores of a mixer whose headline is solved at these rates, the easier cell nowhere."""
+    return lambda run: best if run.task.pairs == 3 and low <= run.train.lr <= high else 0.4
+
+
 def test_a_card_by_hand():
-    """Solved from 1e-3 to 1e-2 at depth 2, never at depth 1;
-    the score rises with width and falls with length.
-    """
-
-    def made(run):
-        if run.model.depth == 1:
-            return 0.25
-        top = {16: 0.5, 32: 0.75, 64: 1.0}[run.model.width] - (0.25 if run.task.length == 16 else 0)
-        return top if 9e-4 < run.train.lr < 1.1e-2 else 0.0
-
-    rows = rows_of(score=made)
+    rows = rows_of(score=solved_between(9e-4, 1.1e-2))
     curves = {
         row.run_id: [Evaluation(80, 1, 1, 0.1, 0), Evaluation(160, 1, 1, 0.95, 0)] for row in rows
     }
     score = score_mixer("mine", rows, curves)
-    assert list(score.windows) == [1, 2]
-    assert score.windows[1].window is None
-    assert score.windows[2].window.decades == pytest.approx(
-        1 + 2 * 0.1 / 3, abs=1e-3
-    )  # a third of a decade on either side
-    assert score.windows[2].steps_to_solve == 160
-    assert [(point.x, point.mean) for point in score.widths] == [(16, 0.5), (32, 0.75), (64, 1.0)]
-    assert [(point.x, point.mean) for point in score.lengths] == [(8, 1.0), (12, 1.0), (16, 0.75)]
+    headline, easier = score.cells.values()
+    assert list(score.cells) == [(2, 64, 12), (2, 64, 8)]
+    # From 1e-3 to 1e-2, and a sixth of the way to the next rate on either side.
+    edges = 1 + (math.log10(1e-3 / 4.642e-4) + math.log10(3)) / 6
+    assert headline.window.decades == pytest.approx(edges, abs=1e-3)
+    assert headline.steps_to_solve == 160
+    assert easier.window is None
     assert (score.parameters, score.state_size, score.run_steps_per_s) == (64_000, 7, 200)
-    assert (score.planned, score.missing) == (126, 0)
+    assert (score.planned, score.missing) == (54, 0)
 
 
 def test_a_card_that_has_only_begun():
@@ -170,24 +186,104 @@ def test_a_card_that_has_only_begun():
         replace(row, status="todo", accuracy=None, steps=None, wall_s=None) for row in rows_of()
     ]
     score = score_mixer("mine", rows, {})
-    assert (score.missing, score.run_steps_per_s, score.widths) == (126, None, ())
-    assert "mine: 126 of 126 runs have no result yet" in text_of(score_tables([score], []))
+    assert (score.missing, score.run_steps_per_s) == (54, None)
+    assert "mine: 54 of 54 runs have no result yet" in text_of(score_tables([score], []))
+    assert verdict(score, []) == "mine has no result on 3 pairs at width 64 yet."
+    half = score_mixer("mine", rows_of()[:27], {}, planned=54)
+    assert (half.planned, half.missing) == (54, 27)
 
 
-def test_the_tables_say_it_all_and_run_nothing():
+def test_the_tables_rank_everybody_and_run_nothing():
     score = score_mixer(
         "[red]mine[/red]", rows_of(score=lambda run: 0.9 + 1e-4 * (run.seed % 3)), {}
     )
-    text = text_of(
-        score_tables(
-            [score], [score_mixer("known", rows_of("hyena", score=lambda run: 0.2), {})], ["a note"]
-        )
-    )
-    assert "[red]mine[/red]" in text
-    assert "depth 1, width 64, length 12 with 3 pairs; chance 0.333" in text
-    assert ">= 2.3 [2.3, 2.3]" in text  # the whole grid
+    others = [
+        score_mixer("worse", rows_of("hyena", score=lambda run: 0.2), {}),
+        score_mixer("better", rows_of("gru", score=lambda run: 1.0), {}),
+    ]
+    text = text_of(score_tables([score], others, ["a note"]))
+    assert "3 pairs in 12 tokens, width 64, 2 layers; chance 0.333" in text
+    assert ">= 3.5 [3.5, 3.5]" in text  # the whole grid
     assert "0.200+-0.000" in text
-    assert text.index("mine") < text.index("known") < text.index("a note")
+    assert text.index("better") < text.index("[red]mine[/red]") < text.index("worse")
+    assert text.index("12 tokens") < text.index("8 tokens") < text.index("a note")
+
+
+BETTER, EQUAL, WORSE, FLAT = (
+    ("delta_net", solved_between(4e-4, 2e-2)),
+    ("mamba", solved_between(9e-4, 5e-3)),
+    ("gru", solved_between(2e-3, 3e-3)),
+    ("hyena", lambda run: 0.5),
+)
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "sentence"),
+    [
+        (
+            solved_between(9e-4, 5e-3),
+            [BETTER, WORSE, FLAT],
+            "recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 2 of 4; narrower "
+            "than DeltaNet by 0.7.",
+        ),
+        (
+            solved_between(9e-4, 5e-3),
+            [WORSE, FLAT],
+            "recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 1 of 3; wider than "
+            "GRU by 0.7.",
+        ),
+        (
+            solved_between(9e-4, 5e-3),
+            [EQUAL],
+            "recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 1 of 2; as wide as "
+            "Mamba.",
+        ),
+        (
+            solved_between(9e-4, 5e-3),
+            [FLAT],
+            "recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 1 of 2, the only "
+            "one with a window.",
+        ),
+        (
+            lambda run: 0.45,
+            [BETTER, FLAT],
+            "does not recall 3 pairs at width 64: best 0.450 at 4.64e-3, chance 0.333; rank 3 of "
+            "3; DeltaNet has 1.5 decades.",
+        ),
+        (
+            lambda run: 1.0 if run.task.pairs == 2 and 9e-4 < run.train.lr < 2e-3 else 0.6,
+            [FLAT],
+            "does not recall 3 pairs at width 64: best 0.600 at 4.64e-3, chance 0.333; recalls 2 "
+            "pairs at width 64 over 0.2 decades, centre 1e-3; rank 1 of 2.",
+        ),
+        (
+            lambda run: 1.0,
+            [],
+            "recalls 3 pairs at width 64 over at least 3.5 decades, centre 5.48e-3.",
+        ),
+    ],
+)
+def test_a_card_in_one_sentence(mine, others, sentence):
+    score = score_mixer("mine", rows_of(score=mine), {})
+    known = [score_mixer(name, rows_of(name, score=made), {}) for name, made in others]
+    assert verdict(score, known) == f"mine {sentence}"
+
+
+def test_a_sentence_says_what_is_still_missing():
+    rows = rows_of(score=solved_between(9e-4, 5e-3))
+    rows[0] = replace(rows[0], status="todo", accuracy=None)
+    score = score_mixer("mine", rows, {})
+    assert verdict(score, []).endswith("; so far, 1 of 27 runs are missing.")
+
+
+def test_the_picture_has_all_windows_with_ours_in_bold():
+    asked = ScoreRequest.read("gpu", ["mamba"])
+    results = Results(asked.baselines.rows["mamba"], asked.baselines.curves)
+    (ax,) = asked.picture(results).axes
+    names = {label.get_text(): label.get_fontweight() for label in ax.get_yticklabels()}
+    assert len(names) == len(asked.baselines.rows) == 9
+    assert [name for name, weight in names.items() if weight == "bold"] == ["Mamba"]
+    assert ScoreRequest.read("cpu", ["mamba"]).picture(Results([], {})) is None
 
 
 # --- what it is set beside
@@ -216,13 +312,13 @@ def test_baselines_survive_being_stored(tmp_path):
     assert "recollect" in back.provenance
     assert (
         tmp_path / "b.json"
-    ).stat().st_size < 500 * 252  # what is the same everywhere stands there once
+    ).stat().st_size < 500 * 108  # what is the same everywhere stands there once
 
 
 def test_an_unfinished_card_is_no_baseline(tmp_path):
     rows = rows_of()
     rows[0] = replace(rows[0], status="todo", accuracy=None)
-    with pytest.raises(SpecError, match=r"1 of 21 runs without a result in 1 cell \(1 todo\)"):
+    with pytest.raises(SpecError, match=r"1 of 27 runs without a result in 1 cell \(1 todo\)"):
         save_baselines(tmp_path / "b.json", {"mamba": rows}, {})
     with pytest.raises(SpecError, match="nothing was scored"):
         save_baselines(tmp_path / "b.json", {}, {})
@@ -249,7 +345,7 @@ def test_a_file_that_holds_no_baselines_is_refused(tmp_path, content, rule):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"overrides": ["train.steps=300"]}, "train.steps: 400 here, 300 there"),
+        ({"overrides": ["train.steps=300"]}, "train.steps: 800 here, 300 there"),
         ({"overrides": ["sweep.seed=[1]"]}, "seed: 42, 123, 777 here, 1 there"),
         ({"overrides": ["sweep.train.lr=[1e-2]"]}, "train.lr: "),
         ({"overrides": ["model.dropout=0.1"]}, "model.dropout: 0 here, 0.1 there"),
@@ -283,10 +379,10 @@ def test_stored_baselines_that_do_not_fit_are_left_out_and_asked_for_ones_refuse
     save_baselines(tmp_path / "cpu.json", {"hyena": rows_of("hyena")}, {})
     fits = ScoreRequest.read("cpu", ["mamba"])
     assert list(fits.baselines.rows) == ["hyena"]
-    assert "hyena" in text_of(fits.tables(rows_of(), {}))
+    assert "hyena" in text_of(fits.tables(Results(rows_of(), {})))
     other = ScoreRequest.read("cpu", ["mamba"], TINY)
     assert other.baselines is None
-    assert "train.steps: 2 here, 400 there" in other.note
+    assert "train.steps: 2 here, 800 there" in other.note
     with pytest.raises(SpecError, match="another recipe"):
         ScoreRequest.read("cpu", ["mamba"], TINY, tmp_path / "cpu.json")
 
@@ -296,6 +392,36 @@ def test_stored_baselines_fit_their_card():
         asked = ScoreRequest.read(card, [])
         assert "another recipe" not in asked.note
         assert (asked.baselines is None) == ("no baselines are stored" in asked.note)
+
+
+def test_any_folder_serves_as_baselines_with_what_fits_of_it(tmp_path):
+    card = [run.model_dump(mode="json") for run in card_sweep("gpu", read_mixer("gru")).runs]
+    found = folder_baselines(CAMPAIGN, card)
+    assert len(found.rows) == 9
+    assert {len(rows) for rows in found.rows.values()} == {39}
+    assert found.provenance == f"from {CAMPAIGN}, on NVIDIA H200"
+    asked = ScoreRequest.read("gpu", ["gru"], against=CAMPAIGN)
+    stored = ScoreRequest.read("gpu", ["gru"])
+    assert [score.label for score in asked.others()] == [score.label for score in stored.others()]
+    with pytest.raises(SpecError) as caught:
+        ScoreRequest.read("cpu", ["gru"], against=CAMPAIGN)
+    what, remedy = str(caught.value).splitlines()
+    assert what == f"--against {CAMPAIGN}: none of its 351 runs was trained as this card"
+    assert remedy.startswith("make some with `recollect score MIXER... --out DIR`")
+
+
+def test_variants_of_one_mixer_in_a_folder_are_told_apart(tmp_path):
+    card = card_sweep("cpu", read_mixer("gru"))
+    with Store.create(tmp_path) as store:
+        for mixer in ("mamba", '{name="mamba", state=32}', "hyena"):
+            engine.plan(store, card_sweep("cpu", read_mixer(mixer)))
+        todo = store.todo()
+        claims = store.claim([entry.run_id for entry in todo], "made", 1e9)
+        last = Evaluation(800, 1.0, 1.0, 0.5, 0.0)
+        store.finish(Result(run, at, "done", 800, 1.0, last) for run, at in claims.items())
+    found = folder_baselines(tmp_path, [run.model_dump(mode="json") for run in card.runs])
+    assert list(found.rows) == ["mamba, state 16", "mamba, state 32", "hyena"]
+    assert {len(rows) for rows in found.rows.values()} == {54}
 
 
 # --- for real
@@ -321,22 +447,31 @@ def test_a_plugins_card_on_the_command_line(tmp_path, command, plugins):
         1,
         *settings,
     ]
+    said = command(*call, "--out", tmp_path / "out", "--dry-run")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[1].startswith("mqar 8, leaky, width 8")
+    assert not (tmp_path / "out").exists()
     said = command(*call, "--out", tmp_path / "out", "--save", tmp_path / "b.json")
     assert (said.code, said.err) == (0, "")
-    assert "score:cpu: 2 runs, 2 new" in said.out
-    assert "depth 2, width 8, length 8 with 2 pairs" in said.out
+    assert "score:cpu:headline: 1 runs, 1 new" in said.out
+    assert "score:cpu:rest: 1 runs, 1 new" in said.out
+    assert "2 pairs in 8 tokens, width 8, 2 layers" in said.out
+    assert said.out.splitlines()[-2].startswith("leaky does not recall 2 pairs at width 8: best ")
+    for file in ("score.png", "report.html"):
+        assert (tmp_path / "out" / file).stat().st_size > 10_000
     assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == 2
     again = command(*call, "--out", tmp_path / "out", "--against", tmp_path / "b.json")
-    assert "2 runs, 0 new, 2 known" in again.out
-    assert again.out.count("\nleaky ") == 6  # itself and its baseline, in three tables
+    assert "1 runs, 0 new, 1 known" in again.out
     refused = command(*call[:6], "--out", tmp_path / "other", "--against", tmp_path / "b.json")
     assert refused.code == 2
     assert "another recipe" in refused.err
     assert not (tmp_path / "other").exists()
 
 
-def test_without_a_mixer_the_stored_baselines_are_shown(tmp_path, command):
-    save_baselines(tmp_path / "b.json", {"hyena": rows_of("hyena")}, {})
-    said = command("score", "--card", "cpu", "--against", tmp_path / "b.json")
+def test_without_a_mixer_the_stored_baselines_are_shown_and_can_be_saved(tmp_path, command):
+    said = command(
+        *("score", "--card", "gpu", "--against", CAMPAIGN, "--save", tmp_path / "b.json")
+    )
     assert (said.code, said.err) == (0, "")
-    assert said.out.count("\nhyena ") == 3
+    assert said.out.count("\nhyena ") == 2
+    assert read_baselines(tmp_path / "b.json").about["on"] == "NVIDIA H200"

@@ -13,3 +13,4 @@ from recollect.reports.score.measure import score_mixer as score_mixer
 from recollect.reports.score.recipe import refuse_other_recipe as refuse_other_recipe
 from recollect.reports.score.request import ScoreRequest as ScoreRequest
 from recollect.reports.score.table import score_tables as score_tables
+from recollect.reports.score.verdict import verdict as verdict

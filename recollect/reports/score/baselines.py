@@ -15,9 +15,13 @@ from typing import Any
 
 import recollect
 from recollect.analysis import Curves, find_missing, group_cells, missing_text
+from recollect.analysis.naming import join_name, name_cells
 from recollect.analysis.settings import canonical, flatten
 from recollect.errors import SpecError
+from recollect.reports.score.card import SURROUNDINGS
+from recollect.reports.score.recipe import trained_as
 from recollect.rows import Evaluation, RunRow
+from recollect.running.results import Results
 from recollect.store.durable import write_output
 
 FORMAT = 1
@@ -71,7 +75,7 @@ def save_baselines(path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Cur
     about = {
         "recollect": recollect.__version__,
         "made": datetime.date.today().isoformat(),
-        "on": _machine(),
+        "on": _machines(everything),
     }
     lines = ",\n".join(json.dumps(run, allow_nan=False) for run in runs)
     head = json.dumps({"format": FORMAT, "about": about, "shared": shared}, allow_nan=False)[:-1]
@@ -105,6 +109,36 @@ def read_baselines(path: Path) -> Baselines:
         raise SpecError(
             f"{path}: no stored baselines ({problem}); make them with `recollect score --save`"
         ) from None
+
+
+def folder_baselines(folder: Path, card: Sequence[Mapping[str, Any]]) -> Baselines:
+    """The rows of a folder of results that were trained as the runs of a card, by mixer."""
+    results = Results.load(folder)
+    known = {trained_as(spec) for spec in card}
+    fitting = [row for row in results.rows if trained_as(row.spec) in known and row.has_result]
+    if not fitting:
+        raise SpecError(
+            f"--against {folder}: none of its {len(results.rows)} runs was trained as this card\n"
+            "make some with `recollect score MIXER... --out DIR`, or choose the card they were "
+            "trained for"
+        )
+    models = {canonical(_mixer_settings(row)): _mixer_settings(row) for row in fitting}
+    names = [join_name(*name) for name in name_cells(list(models.values()))]
+    by_model = dict(zip(models, names, strict=True))
+    order = {text: number for number, text in enumerate(map(trained_as, card))}
+    rows: dict[str, list[RunRow]] = {}
+    for row in sorted(fitting, key=lambda row: order[trained_as(row.spec)]):
+        rows.setdefault(by_model[canonical(_mixer_settings(row))], []).append(row)
+    places = [canonical(_mixer_settings(row)) for row in fitting]
+    rows = {by_model[place]: rows[by_model[place]] for place in dict.fromkeys(places)}
+    about = {"from": str(folder), "on": ", ".join(sorted({row.device or "?" for row in fitting}))}
+    return Baselines(str(folder), about, rows, results.curves)
+
+
+def _mixer_settings(row: RunRow) -> dict[str, Any]:
+    """The mixer and its surroundings, flat."""
+    model = row.spec["model"]
+    return flatten({"model": {key: model.get(key) for key in ("mixer", *SURROUNDINGS)}})
 
 
 def _record(row: RunRow, curves: Curves) -> dict[str, Any]:
@@ -143,7 +177,13 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _machine() -> str:
+def _machines(rows: Sequence[RunRow]) -> str:
+    """What trained them: rows of a CPU do not say which, so it is this one."""
+    devices = dict.fromkeys(row.device or "cpu" for row in rows)
+    return ", ".join(_this_cpu() if device == "cpu" else device for device in devices)
+
+
+def _this_cpu() -> str:
     cpus = Path("/proc/cpuinfo")
     lines = cpus.read_text().splitlines() if cpus.exists() else []
     name = next(

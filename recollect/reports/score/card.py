@@ -1,6 +1,5 @@
 """The card's sweep for one mixer: a specification (cpu.toml, gpu.toml) with the mixer put in."""
 
-import contextlib
 import json
 import tomllib
 from collections.abc import Sequence
@@ -8,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.analysis.settings import flatten
 from recollect.analysis.wording import value_text
 from recollect.errors import SpecError
 from recollect.spec.base import shorten, suggest
@@ -50,38 +48,11 @@ def read_mixer(text: str) -> ScoredMixer:
 
 
 def card_sweep(card: str, mixer: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
-    """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits.
-
-    Cells at which the mixer cannot be built (a stack of two kinds has no depth 1) are left out,
-    unless that is all of them.
-    """
+    """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits."""
     if card not in CARDS:
         raise SpecError(f"--card {shorten(card)}: {suggest(card, CARDS)}")
     text = Path(__file__).with_name(f"{card}.toml").read_text(encoding="utf-8")
-
-    def read(*only: str) -> Sweep:
-        return parse_sweep(text, [*only, *mixer.overrides, *overrides], origin=f"score:{card}")
-
-    try:
-        return read()
-    except SpecError:
-        possible = []
-        for cell in _cells(text):
-            with contextlib.suppress(SpecError):
-                possible.append(read(f"sweep.zip=[{_inline(cell)}]"))
-        if not possible:
-            raise
-        return join_sweeps(possible)
-
-
-def _cells(text: str) -> list[dict[str, list[Any]]]:
-    """The card's cells, each as axes of one value: {"model.depth": [1], ...}."""
-    (zipped,) = tomllib.loads(text)["sweep"]["zip"]
-    columns = flatten(zipped)
-    return [
-        {key: [entry] for key, entry in zip(columns, row, strict=True)}
-        for row in zip(*columns.values(), strict=True)
-    ]
+    return parse_sweep(text, [*mixer.overrides, *overrides], origin=f"score:{card}")
 
 
 def join_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
@@ -91,6 +62,7 @@ def join_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
         sweeps[0].name,
         "\n\n".join(dict.fromkeys(sweep.source for sweep in sweeps)),
         tuple(runs.values()),
+        sweeps[0].recipe,
     )
 
 

@@ -1,70 +1,62 @@
 """The numbers of a card, from its rows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.analysis import (
-    Cell,
-    CellSummary,
-    Curves,
-    ScalingPoint,
-    best_points,
-    get_setting,
-    group_cells,
-    summarise,
-)
+from recollect.analysis import Cell, CellSummary, Curves, get_setting, group_cells, summarise
+from recollect.reports.score.recipe import CardCell, card_cell
 from recollect.rows import RunRow
 
 
 @dataclass(frozen=True)
 class MixerScore:
-    """What the card says about one mixer.
-
-    The standard cells are those of the first cell's width and length.
-    """
+    """What the card says about one mixer."""
 
     label: str
-    windows: dict[int, CellSummary]  # the standard cells by their depth
-    # The deepest standard cell and those like it at other widths, each at its best rate.
-    widths: tuple[ScalingPoint, ...]
-    lengths: tuple[ScalingPoint, ...]
-    parameters: int | None  # of the deepest standard cell, as the next two
+    cells: dict[CardCell, CellSummary]  # in the order of the card; the first is the headline
+    # Of the headline, as the next two.
+    parameters: int | None
     state_size: int | None
     run_steps_per_s: float | None  # measured while it trained, evaluations included
     planned: int
     missing: int  # runs without a result
 
+    def rank_key(self, cell: CardCell) -> tuple[float, float]:
+        """Larger is better: the width of the window, then the best score."""
+        summary = self.cells.get(cell)
+        if summary is None or summary.best is None:
+            return -1.0, -math.inf
+        return summary.window.decades if summary.window else -1.0, summary.best.mean
 
-def score_mixer(label: str, rows: Sequence[RunRow], curves: Curves) -> MixerScore:
-    """`rows` are one mixer's, in the order of the card."""
-    cells = group_cells(rows)
-    width, length = _sizes(cells[0])
-    standard = sorted((cell for cell in cells if _sizes(cell) == (width, length)), key=_depth)
-    deepest = standard[-1]
-    like = [cell for cell in cells if _depth(cell) == _depth(deepest)]
-    widths = best_points([cell for cell in like if _sizes(cell)[1] == length], "model.width")
-    lengths = best_points([cell for cell in like if _sizes(cell)[0] == width], "task.length")
-    own = next((point for point in widths if point.cell is deepest), None)
+
+def score_mixer(
+    label: str, rows: Sequence[RunRow], curves: Curves, planned: int | None = None
+) -> MixerScore:
+    """`rows` are one mixer's, in the order of the card, which has `planned` of them."""
+    cells = sorted(group_cells(rows), key=lambda cell: rows.index(cell.rows[0]))
+    headline = cells[0]
+    total = len(rows) if planned is None else planned
     return MixerScore(
         label=label,
-        windows={_depth(summary.cell): summary for summary in summarise(standard, curves)},
-        widths=tuple(widths),
-        lengths=tuple(lengths),
-        parameters=own.parameters if own else None,
-        state_size=own.state_size if own else None,
-        run_steps_per_s=_speed(deepest.rows),
-        planned=len(rows),
-        missing=len(rows) - sum(cell.scored_runs for cell in cells),
+        cells={
+            card_cell(summary.cell.rows[0].spec): summary for summary in summarise(cells, curves)
+        },
+        parameters=headline.parameters,
+        state_size=headline.state_size,
+        run_steps_per_s=_speed(headline.rows),
+        planned=total,
+        missing=total - sum(cell.scored_runs for cell in cells),
     )
 
 
-def _sizes(cell: Cell) -> tuple[int, int]:
-    """Width and length."""
-    return get_setting(cell.rows[0], "model.width"), get_setting(cell.rows[0], "task.length")
-
-
-def _depth(cell: Cell) -> int:
-    return int(get_setting(cell.rows[0], "model.depth"))
+def cell_text(cell: Cell) -> str:
+    """What a cell of the card asks: "3 pairs in 12 tokens, width 64, 2 layers"."""
+    pairs, length, width, depth = (
+        get_setting(cell.rows[0], key)
+        for key in ("task.pairs", "task.length", "model.width", "model.depth")
+    )
+    return f"{pairs} pairs in {length} tokens, width {width}, {depth} layers"
 
 
 def _speed(rows: Sequence[RunRow]) -> float | None:

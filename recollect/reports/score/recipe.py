@@ -19,12 +19,22 @@ CARD_AXES = ("model.depth", "model.width", "task.length")
 CardCell = tuple[Any, ...]  # values of CARD_AXES
 
 
+def card_cell(spec: Spec) -> CardCell:
+    """Which cell of a card a run belongs to."""
+    flat = flatten(spec)
+    return tuple(flat.get(key) for key in CARD_AXES)
+
+
+def trained_as(spec: Spec) -> str:
+    """Equal for runs that differ in their mixer and its surroundings alone."""
+    return canonical(_shared(spec))
+
+
 def refuse_other_recipe(here: Iterable[Spec], there: Iterable[Spec], where: str) -> None:
     """SpecError unless the runs `here` can be compared with those stored `there`.
 
     A cell that both cards have must have been trained alike, rates and seeds included. A cell that
-    one of them lacks (not every mixer can be built at every depth and width) does not matter, as
-    long as they share another.
+    one of them lacks does not matter, as long as they share another.
     """
     ours, theirs = _by_cell(here), _by_cell(there)
     common = [cell for cell in ours if cell in theirs]
@@ -48,7 +58,7 @@ def _by_cell(specs: Iterable[Spec]) -> dict[CardCell, list[dict[str, Any]]]:
     cells: dict[CardCell, list[dict[str, Any]]] = {}
     for spec in specs:
         shared = _shared(spec)
-        cells.setdefault(tuple(shared.get(key) for key in CARD_AXES), []).append(shared)
+        cells.setdefault(card_cell(spec), []).append(shared)
     return cells
 
 

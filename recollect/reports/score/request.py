@@ -1,25 +1,31 @@
-"""A request for a card: the sweep to train, the baselines that fit, and the tables of both."""
+"""A request for a card: the sweeps to train, the baselines that fit, and what is made of both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from matplotlib.figure import Figure
 from rich.console import Group
 
 from recollect.analysis import Curves
 from recollect.errors import SpecError
 from recollect.reports.score.baselines import (
     Baselines,
+    folder_baselines,
     read_baselines,
     save_baselines,
     stored_baselines,
 )
 from recollect.reports.score.card import card_sweep, join_sweeps, read_mixer
 from recollect.reports.score.measure import MixerScore, score_mixer
-from recollect.reports.score.recipe import refuse_other_recipe
+from recollect.reports.score.picture import draw_card
+from recollect.reports.score.recipe import card_cell, refuse_other_recipe
 from recollect.reports.score.table import score_tables
+from recollect.reports.score.verdict import verdict
 from recollect.rows import RunRow
+from recollect.running.results import Results
+from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 
 
@@ -48,19 +54,60 @@ class ScoreRequest:
         specs = [run.model_dump(mode="json") for run in first.runs]
         return cls(sweeps, *_find_baselines(card, specs, against))
 
-    @property
-    def sweep(self) -> Sweep:
-        return join_sweeps(list(self.sweeps.values()))
+    def stages(self) -> list[Sweep]:
+        """What to train, in this order: the headline of every mixer, then the other cells."""
+        whole = join_sweeps(list(self.sweeps.values()))
+        cells = [card_cell(run.model_dump(mode="json")) for run in whole.runs]
+        parts: dict[str, list[RunSpec]] = {}
+        for run, cell in zip(whole.runs, cells, strict=True):
+            parts.setdefault("headline" if cell == cells[0] else "rest", []).append(run)
+        return [
+            Sweep(f"{whole.name}:{part}", whole.source, tuple(runs), whole.recipe)
+            for part, runs in parts.items()
+        ]
 
-    def tables(self, rows: Sequence[RunRow], curves: Curves) -> Group:
-        """The card; `rows` may hold other runs too."""
-        return score_tables(self.scores(rows, curves), _scores(self.baselines), [self.note])
+    def scores(self, results: Results) -> list[MixerScore]:
+        return [
+            score_mixer(label, own, results.curves, len(self.sweeps[label].runs))
+            for label, own in self._own(results.rows).items()
+            if own
+        ]
 
-    def scores(self, rows: Sequence[RunRow], curves: Curves) -> list[MixerScore]:
-        return [score_mixer(label, own, curves) for label, own in self._own(rows).items() if own]
+    def others(self) -> list[MixerScore]:
+        """The baselines' scores, without the mixers that are scored themselves."""
+        if self.baselines is None:
+            return []
+        return [
+            score_mixer(label, rows, self.baselines.curves)
+            for label, rows in self.baselines.rows.items()
+            if label not in self.sweeps
+        ]
 
-    def save(self, path: Path, rows: Sequence[RunRow], curves: Curves) -> None:
-        save_baselines(path, self._own(rows), curves)
+    def tables(self, results: Results) -> Group:
+        """The card; `results` may hold other runs too."""
+        return score_tables(self.scores(results), self.others(), [self.note])
+
+    def verdicts(self, results: Results) -> list[str]:
+        """One sentence a mixer."""
+        return [verdict(score, self.others()) for score in self.scores(results)]
+
+    def picture(self, results: Results) -> Figure | None:
+        """All windows; None before there is any result."""
+        own = [row for rows in self._own(results.rows).values() for row in rows]
+        known = {} if self.baselines is None else self.baselines.rows
+        other = [row for label, rows in known.items() if label not in self.sweeps for row in rows]
+        if not any(row.has_result for row in [*own, *other]):
+            return None
+        names = [str(run.model.mixer.name) for sweep in self.sweeps.values() for run in sweep.runs]
+        curves: Curves = {**(self.baselines.curves if self.baselines else {}), **results.curves}
+        return draw_card(own, other, curves, names)
+
+    def save(self, path: Path, results: Results) -> None:
+        """As baselines: the scored mixers, or without any those that were compared with."""
+        if self.sweeps or self.baselines is None:
+            save_baselines(path, self._own(results.rows), results.curves)
+        else:
+            save_baselines(path, self.baselines.rows, self.baselines.curves)
 
     def _own(self, rows: Sequence[RunRow]) -> dict[str, list[RunRow]]:
         """Each mixer's rows in the order of its card."""
@@ -76,9 +123,13 @@ def _find_baselines(
 ) -> tuple[Baselines | None, str]:
     """The baselines for runs of these specifications, and a line about them.
 
-    A file named by the user must fit. Those that come with the package are left out, with the
-    reason, where they do not fit: a card under other settings is still a card.
+    A folder gives what fits of it. A file named by the user must fit. Those that come with the
+    package are left out, with the reason, where they do not fit: a card under other settings is
+    still a card.
     """
+    if against is not None and against.is_dir():
+        found = folder_baselines(against, specs)
+        return found, f"baselines: {found.provenance}"
     baselines = read_baselines(against) if against else stored_baselines(card)
     if baselines is None:
         return (
@@ -98,9 +149,3 @@ def _find_baselines(
             f"({str(error).splitlines()[1]})",
         )
     return baselines, f"baselines: {baselines.provenance}"
-
-
-def _scores(baselines: Baselines | None) -> list[MixerScore]:
-    if baselines is None:
-        return []
-    return [score_mixer(label, rows, baselines.curves) for label, rows in baselines.rows.items()]

@@ -9,27 +9,29 @@ from rich.text import Text
 from recollect.analysis import (
     TAU,
     CellSummary,
-    ScalingPoint,
     deviation,
-    get_setting,
     rate_text,
     score_text,
 )
-from recollect.reports.score.measure import MixerScore
+from recollect.reports.score.measure import MixerScore, cell_text
+from recollect.reports.score.recipe import CardCell
 
 NONE = "-"
+COSTS = ("mixer", "parameters", "state", "run-steps/s")
 Styled = Sequence[tuple[MixerScore, str]]
 
 
 def score_tables(
     scores: Sequence[MixerScore], baselines: Sequence[MixerScore], notes: Sequence[str] = ()
 ) -> Group:
-    """A table for each depth, then one for series and costs; baselines below what was scored."""
+    """A table for each cell, the headline first, then what a mixer costs. The mixers that were
+    scored are in bold, at their place among the baselines.
+    """
     styled = [*((score, "bold") for score in scores), *((score, "") for score in baselines)]
     if not styled:
         return Group(*(Text(note) for note in notes))
-    depths = sorted({depth for score, _ in styled for depth in score.windows})
-    parts = [*(_window_table(styled, depth) for depth in depths), _series_table(styled)]
+    cells = list(dict.fromkeys(cell for score, _ in styled for cell in score.cells))
+    parts = [*(_window_table(styled, cell) for cell in cells), _cost_table(styled)]
     legend = [
         f"window: decades of learning rate with a mean score of at least {TAU:g}, with its 95 % "
         "bootstrap interval over seeds;",
@@ -63,32 +65,24 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _window_table(styled: Styled, depth: int) -> Table:
-    cell = next(score.windows[depth].cell for score, _ in styled if depth in score.windows)
-    width, length, pairs = (
-        get_setting(cell.rows[0], key) for key in ("model.width", "task.length", "task.pairs")
+def _window_table(styled: Styled, cell: CardCell) -> Table:
+    ranked = sorted(
+        (entry for entry in styled if cell in entry[0].cells),
+        key=lambda entry: entry[0].rank_key(cell),
+        reverse=True,
     )
-    title = (
-        f"\ndepth {depth}, width {width}, length {length} with {pairs} pairs; chance "
-        f"{score_text(cell.chance)}"
-    )
+    example = ranked[0][0].cells[cell].cell
     table = _table(
-        title,
-        "mixer",
-        "best",
-        "at rate",
-        "window",
-        "between rates",
-        "seeds solve",
-        "steps to solve",
+        f"\n{cell_text(example)}; chance {score_text(example.chance)}",
+        *("mixer", "best", "at rate", "window", "between rates", "seeds solve", "steps to solve"),
     )
-    for score, style in styled:
-        table.add_row(Text(score.label), *_window_cells(score.windows.get(depth)), style=style)
+    for score, style in ranked:
+        table.add_row(Text(score.label), *_window_cells(score.cells[cell]), style=style)
     return table
 
 
-def _window_cells(summary: CellSummary | None) -> list[str]:
-    if summary is None or summary.best is None:
+def _window_cells(summary: CellSummary) -> list[str]:
+    if summary.best is None:
         return [NONE] * 6
     best, window, spread = summary.best, summary.window, summary.spread
     texts = [_mean_text(best.mean, best.scores), rate_text(best.lr)]
@@ -106,37 +100,13 @@ def _window_cells(summary: CellSummary | None) -> list[str]:
     return [*texts, f"{summary.solved_seeds} of {len(best.scores)}", steps]
 
 
-def _series_table(styled: Styled) -> Table:
-    everything = [score for score, _ in styled]
-    widths = sorted({point.x for score in everything for point in score.widths})
-    lengths = sorted({point.x for score in everything for point in score.lengths})
-    axes = [f"width {width}" for width in widths] + [f"length {length}" for length in lengths]
-    title = (
-        "\nbest score over width and over length, the other as above; size and speed of the model "
-        "above"
-    )
-    table = _table(title, "mixer", *axes, "parameters", "state", "run-steps/s")
+def _cost_table(styled: Styled) -> Table:
+    table = _table("\nsize and speed in the first cell", *COSTS)
     for score, style in styled:
-        by_width, by_length = (
-            {point.x: point for point in points} for points in (score.widths, score.lengths)
-        )
-        cells = [_point_text(by_width.get(width)) for width in widths] + [
-            _point_text(by_length.get(at)) for at in lengths
-        ]
         speed = f"{score.run_steps_per_s:,.0f}" if score.run_steps_per_s else NONE
-        table.add_row(
-            Text(score.label),
-            *cells,
-            _count(score.parameters),
-            _count(score.state_size),
-            speed,
-            style=style,
-        )
+        sizes = (_count(score.parameters), _count(score.state_size))
+        table.add_row(Text(score.label), *sizes, speed, style=style)
     return table
-
-
-def _point_text(point: ScalingPoint | None) -> str:
-    return _mean_text(point.mean, point.scores) if point else NONE
 
 
 def _mean_text(mean: float, scores: dict[int, float]) -> str:

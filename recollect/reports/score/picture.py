@@ -1,0 +1,31 @@
+"""The windows of all baselines with the scored mixers among them, their names in bold."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from recollect.analysis import Curves
+from recollect.plotting.settings import PRINT_DPI, to_bytes
+from recollect.plotting.text import mixer_title, plain
+from recollect.reports.pictures.request import PictureRequest
+from recollect.reports.pictures.shown import Source
+from recollect.rows import RunRow
+from recollect.store.durable import write_atomically
+
+
+def draw_card(
+    own: Sequence[RunRow], baselines: Sequence[RunRow], curves: Curves, names: Sequence[str]
+) -> Figure:
+    """One panel a cell; `names` are the scored mixers'. There must be a result among the rows."""
+    drawn = PictureRequest("windows").draw(Source("card", [*own, *baselines], curves))
+    bold = {plain(mixer_title(name)) for name in names}
+    for ax in drawn.axes:
+        for label in ax.get_yticklabels():
+            if label.get_text().partition(",")[0] in bold:
+                label.set_fontweight("bold")
+    return drawn
+
+
+def write_card(path: Path, figure: Figure) -> None:
+    write_atomically(path, to_bytes(figure, path.suffix[1:], PRINT_DPI))
