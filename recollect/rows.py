@@ -61,6 +61,8 @@ class RunRow:
     device: str | None = None
     threads: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    # What was not the same all the time it was trained: its bits are then nobody else's.
+    drift: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> str:

@@ -18,6 +18,8 @@ from typing import Any, Self, TypeVar
 from recollect.errors import RecollectError, ResourceError, SpecError, StoreError
 from recollect.store.durable import make_folder, sync_folder
 from recollect.store.failpoint import failpoint
+from recollect.store.ownership import is_dead
+from recollect.store.reading.checksums import register
 from recollect.store.schema import APPLICATION_ID, VERSION, statements
 
 FILE = "recollect.db"
@@ -100,9 +102,26 @@ class Database:
         if recognise(self._connection, self.path) < VERSION:
             with self._transaction() as connection:
                 # Again: another process may have done it in between.
-                for statement in statements(since=recognise(connection, self.path)):
+                version = recognise(connection, self.path)
+                if 0 < version < VERSION:
+                    self._refuse_if_held()
+                for statement in statements(since=version):
                     connection.execute(statement)
         self.version = VERSION
+
+    def _refuse_if_held(self) -> None:
+        """A process of an older version would write rows as they were then."""
+        now = self.clock()
+        held = self._connection.execute(
+            "SELECT DISTINCT owner FROM runs WHERE status = 'running' AND ? BETWEEN renewed AND "
+            "lease_until",
+            [now],
+        ).fetchall()
+        if any(not is_dead(str(owner)) for (owner,) in held):
+            raise StoreError(
+                f"{self.path.parent}: is being trained by an older recollect; wait until that has "
+                "ended, or stop it"
+            )
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -246,6 +265,9 @@ def sqlite_refusals(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _refusal(error, path) from error
+    except UnicodeDecodeError:
+        # sqlite3 quotes the text of a damaged table in its message, and fails at that.
+        raise _damaged("its tables cannot be read", path) from None
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -256,6 +278,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
     )
     connection.text_factory = decode_text
+    register(connection)
     return connection
 
 
@@ -270,14 +293,18 @@ def _primary(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def _damaged(why: str, path: Path) -> StoreError:
+    return StoreError(
+        f"{path}: damaged ({why}); nothing was changed\n"
+        f"save the readable rows with `recollect export {path.parent} --salvage`, then run "
+        "into a new folder"
+    )
+
+
 def _refusal(error: sqlite3.Error, path: Path) -> RecollectError:
     code = _primary(error)
     if code in _DAMAGED:
-        return StoreError(
-            f"{path}: damaged ({error}); nothing was changed\n"
-            f"save the readable rows with `recollect export {path.parent} --salvage`, then run "
-            "into a new folder"
-        )
+        return _damaged(str(error), path)
     if code in _FULL:
         return ResourceError(
             f"{path}: the disk is full or failing ({error}); what was finished is safe\n"

@@ -68,3 +68,4 @@ class Result:
     device: str | None = None
     threads: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    drift: tuple[str, ...] = ()  # see RunRow

@@ -16,8 +16,9 @@ from typing import Any
 from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
 from recollect.store.database import FILE, decode_text
+from recollect.store.reading.checksums import register, verify
 from recollect.store.reading.values import BadRowError, evaluation, run_row
-from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, VERSION, columns, statements
+from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, SUMS, VERSION, columns, statements
 
 _PAGE = 4096
 _PAGE_COUNT = slice(28, 32)  # where the file's header says how many pages there are
@@ -63,6 +64,7 @@ def _renew_contents(copy: Path, version: int) -> None:
     new = copy.with_name("new")
     new.unlink(missing_ok=True)
     connection = sqlite3.connect(new, isolation_level=None)
+    register(connection)
     connection.execute("BEGIN")
     for statement in statements(version=version):
         connection.execute(statement)
@@ -82,10 +84,12 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
     problems: list[str] = []
     connection = sqlite3.connect(copy, isolation_level=None)
     connection.text_factory = decode_text
+    register(connection)
     version = _version(connection)
     most = copy.stat().st_size // _SMALLEST_ROW
     for rowid, run in _runs(connection, version, most, problems):
         try:
+            verify(run, _sum(connection, version, run[0]), is_older=True)
             last = _last_point(connection, version, run[0], problems)
             rows.append(run_row(run, last))
         except BadRowError as error:
@@ -126,12 +130,28 @@ def _runs(
 def _last_point(
     connection: sqlite3.Connection, version: int, run_id: str, problems: list[str]
 ) -> Evaluation | None:
-    names = columns(POINT_COLUMNS, version)
+    names = f"run_id, {columns(POINT_COLUMNS, version)}"
     query = f"SELECT {names} FROM evaluations WHERE run_id = ? ORDER BY step DESC LIMIT 1"
     trouble: list[str] = []
     found = list(_until_error(connection, query, trouble, run_id))
     problems += [f"curve of run {run_id}: {text}" for text in trouble]
-    return evaluation(found[0]) if found else None
+    if not found:
+        return None
+    try:
+        verify(found[0][:-1], found[0][-1], is_older=True)
+        return evaluation(found[0][1:-1])
+    except BadRowError as error:
+        problems.append(f"curve of run {run_id}: {error}")
+        return None
+
+
+def _sum(connection: sqlite3.Connection, version: int, run_id: Any) -> Any:
+    """The checksum of a run; None where there is none, or none can be read."""
+    if version < SUMS["checksum"]:
+        return None
+    query = "SELECT checksum FROM sums WHERE run_id = ?"
+    found = list(_until_error(connection, query, [], run_id))
+    return found[0][0] if found else None
 
 
 def _until_error(
@@ -141,3 +161,5 @@ def _until_error(
         yield from connection.execute(query, values)
     except sqlite3.Error as error:
         problems.append(str(error))
+    except UnicodeDecodeError:
+        problems.append("the tables cannot be read")

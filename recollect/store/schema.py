@@ -104,21 +104,49 @@ BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END
 # What each later version adds, from version 2 on. The same holds for these texts, and the list only
 # grows. A new file gets all of them, an older one those it lacks when it is next opened for
 # writing; a reader writes nothing, so it must do without what a file lacks (see `columns`).
-ADDITIONS: tuple[str, ...] = ("ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",)
+ADDITIONS: tuple[str, ...] = (
+    "ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",
+    # Checksums of what a reader is shown. Those of runs are kept by the triggers, in a table of
+    # their own because a finished run cannot change; NULL: the run is older than its checksum.
+    # Points of runs that are older may lack theirs. recollect_sum is checksums.py's.
+    """
+ALTER TABLE evaluations ADD COLUMN checksum INTEGER;
+ALTER TABLE runs ADD COLUMN drift TEXT;
+CREATE TABLE sums (
+    run_id   TEXT PRIMARY KEY,
+    checksum INTEGER,
+    is_older INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+INSERT INTO sums SELECT run_id, NULL, 1 FROM runs;
+CREATE TRIGGER new_run_is_summed AFTER INSERT ON runs BEGIN
+    INSERT INTO sums (run_id, checksum) VALUES (NEW.run_id, recollect_sum(NEW.run_id, NEW.spec,
+    NEW.status, NEW.score_name, NEW.chance, NEW.attempt, NEW.steps, NEW.wall_s, NEW.stopped_early,
+    NEW.diverged_step, NEW.failure, NEW.parameters, NEW.state_size, NEW.device, NEW.threads,
+    NEW.versions, NEW.started, NEW.finished, NEW.drift)); END;
+CREATE TRIGGER changed_run_is_summed AFTER UPDATE OF status, attempt, steps, wall_s, stopped_early,
+diverged_step, failure, parameters, state_size, device, threads, versions, started, finished, drift
+ON runs BEGIN
+    UPDATE sums SET checksum = recollect_sum(NEW.run_id, NEW.spec,
+    NEW.status, NEW.score_name, NEW.chance, NEW.attempt, NEW.steps, NEW.wall_s, NEW.stopped_early,
+    NEW.diverged_step, NEW.failure, NEW.parameters, NEW.state_size, NEW.device, NEW.threads,
+    NEW.versions, NEW.started, NEW.finished, NEW.drift) WHERE run_id = NEW.run_id; END;
+""",
+)
 VERSION = 1 + len(ADDITIONS)
 
-# Each with the version that brought it.
+# Each with the version that brought it; their order is that of the checksums.
 RUN_COLUMNS = dict.fromkeys(
     (
         *("run_id", "spec", "status", "score_name", "chance", "attempt", "steps", "wall_s"),
         *("stopped_early", "diverged_step", "failure", "parameters", "state_size", "device"),
-        *("threads", "versions"),
+        *("threads", "versions", "started", "finished"),
     ),
     1,
-)
+) | {"drift": 3}
 POINT_COLUMNS = dict.fromkeys(
     ("step", "train_loss", "test_loss", "accuracy", "exact", "slices"), 1
-) | {"train_score": 2}
+) | {"train_score": 2, "checksum": 3}
+SUMS = {"checksum": 3, "is_older": 3}
 PUT_POINT = (
     f"INSERT INTO evaluations (run_id, {', '.join(POINT_COLUMNS)}) "
     f"VALUES (?{', ?' * len(POINT_COLUMNS)}) ON CONFLICT DO UPDATE SET "
@@ -138,10 +166,12 @@ def rows_query(version: int, which: str = "") -> str:
     """One statement, hence one snapshot: every run, each with the last point of its curve or
     NULLs. `which` is a WHERE clause.
     """
+    joined = "LEFT JOIN sums AS s ON s.run_id = r.run_id " if version >= SUMS["checksum"] else ""
     return (
-        f"SELECT {columns(RUN_COLUMNS, version, 'r')}, {columns(POINT_COLUMNS, version, 'e')} "
-        "FROM runs AS r LEFT JOIN evaluations AS e ON e.run_id = r.run_id AND e.step = (SELECT "
-        f"max(step) FROM evaluations WHERE run_id = r.run_id) {which} ORDER BY r.rowid"
+        f"SELECT {columns(RUN_COLUMNS, version, 'r')}, {columns(SUMS, version, 's')}, "
+        f"{columns(POINT_COLUMNS, version, 'e')} FROM runs AS r {joined}LEFT JOIN evaluations AS e "
+        "ON e.run_id = r.run_id AND e.step = (SELECT max(step) FROM evaluations WHERE run_id = "
+        f"r.run_id) {which} ORDER BY r.rowid"
     )
 
 

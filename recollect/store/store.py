@@ -15,6 +15,7 @@ from typing import Any
 from recollect.errors import StoreError
 from recollect.rows import STATUSES, Evaluation, Status
 from recollect.store.ownership import is_dead
+from recollect.store.reading.checksums import checksum
 from recollect.store.reading.reader import Reader
 from recollect.store.reading.values import STOPS, BadRowError, number, point, table
 from recollect.store.records import Claims, PlanCounts, PlannedRun, Result
@@ -244,7 +245,7 @@ class Store(Reader):
         return {run_id for (run_id,) in held.fetchall()}
 
     def _put(self, points: Iterable[tuple[Any, ...]]) -> None:
-        self._connection.executemany(PUT_POINT, points)
+        self._connection.executemany(PUT_POINT, ((*at, checksum(*at)) for at in points))
 
     def _advance(self, steps: dict[str, int]) -> None:
         # Only a step that no attempt has reached is progress: a run that dies at the same place
@@ -259,13 +260,14 @@ class Store(Reader):
         self._connection.execute(
             "UPDATE runs SET status = ?, finished = ?, owner = NULL, renewed = NULL, lease_until = "
             "NULL, steps = ?, wall_s = ?, stopped_early = ?, diverged_step = ?, failure = ?, "
-            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? WHERE run_id = "
-            "? AND attempt = ? AND status = 'running'",
+            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ?, drift = ? "
+            "WHERE run_id = ? AND attempt = ? AND status = 'running'",
             (
                 *(result.status, self.wall(), result.steps, number(result.wall_s)),
                 *(STOPS.index(result.stopped_early), result.diverged_step, result.failure),
                 *(result.parameters, result.state_size, result.device, result.threads),
-                *(json.dumps(result.versions), result.run_id, result.attempt),
+                *(json.dumps(result.versions), "\n".join(result.drift) or None),
+                *(result.run_id, result.attempt),
             ),
         )
 

@@ -39,7 +39,12 @@ def wrong_row(row: RunRow) -> str | None:
 
 def leave_out_wrong(store: Store) -> None:
     """Keep rows that must not be used out of all that is read from now on."""
-    for row in store.rows():
+    rows = store.rows()
+    named = " ".join(store.problems)
+    for run_id in sorted(store.planned_ids() - {row.run_id for row in rows}):
+        if run_id not in named:
+            store.leave_out(run_id, "it is planned, but its row is not there")
+    for row in rows:
         why = wrong_row(row)
         if why:
             store.leave_out(row.run_id, why)

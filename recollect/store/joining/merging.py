@@ -152,14 +152,14 @@ class _Target(Store):
         connection.execute(
             "UPDATE runs SET status = ?, owner = NULL, renewed = NULL, lease_until = NULL, started "
             "= ?, finished = ?, steps = ?, wall_s = ?, stopped_early = ?, diverged_step = ?, "
-            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ? WHERE run_id = "
-            "? AND status = 'running'",
+            "parameters = ?, state_size = ?, device = ?, threads = ?, versions = ?, drift = ? "
+            "WHERE run_id = ? AND status = 'running'",
             (
                 *(row.status, started, finished, row.steps),
                 None if row.wall_s is None else number(row.wall_s),
                 *(STOPS.index(row.stopped_early), row.diverged_step),
                 *(row.parameters, row.state_size, row.device, row.threads),
-                *(json.dumps(row.versions), row.run_id),
+                *(json.dumps(row.versions), "\n".join(row.drift) or None, row.run_id),
             ),
         )
 

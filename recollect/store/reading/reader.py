@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from recollect.errors import notice_damage
 from recollect.rows import STATUSES, Evaluation, RunRow, Status
 from recollect.store.database import Database
+from recollect.store.reading.checksums import verify
 from recollect.store.reading.values import (
     BadRowError,
     evaluation,
@@ -18,12 +19,11 @@ from recollect.store.reading.values import (
     run_id,
     run_row,
     shown,
-    split_row,
     text,
     whole_or_none,
 )
 from recollect.store.records import Note, StoredSweep, Todo
-from recollect.store.schema import POINT_COLUMNS, columns, rows_query
+from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, SUMS, columns, rows_query
 
 T = TypeVar("T")
 
@@ -38,7 +38,8 @@ class Reader(Database):
 
     def counts(self) -> dict[Status, int]:
         """How many runs are in each status, at one moment; they add up to what was planned."""
-        found = dict(self._read("SELECT status, count(*) FROM runs GROUP BY status"))
+        # Of the rows themselves: an index may be damaged without them.
+        found = dict(self._read("SELECT status, count(*) FROM runs NOT INDEXED GROUP BY status"))
         for status in found.keys() - set(STATUSES):
             self._problem(f"{found[status]} runs", f"status {shown(status)} is none there is")
         return {status: found.get(status, 0) for status in STATUSES}
@@ -52,7 +53,7 @@ class Reader(Database):
             which = "WHERE r.rowid IN (SELECT value FROM json_each(?))"
             values = [json.dumps(list(numbers))]
         found = self._read(rows_query(self.version, which), *values)
-        return self._sound("run", found, lambda row: run_row(*split_row(row)))
+        return self._sound("run", found, self._row)
 
     def unfinished(self) -> dict[int, Status]:
         """The numbers of the runs that have not ended: they count in the order of planning."""
@@ -65,18 +66,48 @@ class Reader(Database):
         found = self._read(
             f"SELECT run_id, {names} FROM evaluations WHERE run_id = ? ORDER BY step", run_id
         )
-        return self._sound("curve of run", found, lambda row: evaluation(row[1:]))
+        older = self._older(run_id)
+        return self._sound("curve of run", found, lambda row: _point(row, older))
 
     def curves(self) -> dict[str, list[Evaluation]]:
         """The curve of every run that has one."""
         curves: dict[str, list[Evaluation]] = {}
         names = columns(POINT_COLUMNS, self.version)
         found = self._read(f"SELECT run_id, {names} FROM evaluations ORDER BY run_id, step")
+        older = self._older()
         for run, point in self._sound(
-            "curve of run", found, lambda row: (run_id(row[0]), evaluation(row[1:]))
+            "curve of run", found, lambda row: (run_id(row[0]), _point(row, older))
         ):
             curves.setdefault(run, []).append(point)
         return curves
+
+    def planned_ids(self) -> set[str]:
+        """Of all runs that are part of a sweep."""
+        found = self._read("SELECT DISTINCT run_id FROM planned")
+        return set(self._sound("planned run", found, lambda row: run_id(row[0])))
+
+    def unsummed(self) -> int:
+        """How many runs have no checksum yet: they are older."""
+        if self.version < SUMS["checksum"]:
+            return sum(self.counts().values())
+        found: int = self._read("SELECT count(*) FROM sums WHERE checksum IS NULL")[0][0]
+        return found
+
+    def _row(self, values: tuple[Any, ...]) -> RunRow:
+        """One line of `rows_query`."""
+        run, rest = values[: len(RUN_COLUMNS)], values[len(RUN_COLUMNS) :]
+        (stored, is_older), last = rest[: len(SUMS)], rest[len(SUMS) :]
+        has_sums = self.version >= SUMS["checksum"]
+        verify(run, stored, is_older=bool(is_older) or not has_sums)
+        older = None if not has_sums else {run[0]} if is_older else set()
+        return run_row(run, None if last[0] is None else _point((run[0], *last), older))
+
+    def _older(self, *run_ids: str) -> set[Any] | None:
+        """Runs, of these or of all, whose points may lack a checksum; None: any."""
+        if self.version < SUMS["checksum"]:
+            return None
+        found = self._read("SELECT run_id FROM sums WHERE is_older")
+        return {run for (run,) in found if not run_ids or run in run_ids}
 
     def todo(self, run_ids: Iterable[str] | None = None) -> list[Todo]:
         """What may be claimed, of these runs or of all, in the order of planning."""
@@ -157,6 +188,14 @@ def _name(value: Any) -> str:
     if value is None:
         return "without a name"
     return value if type(value) is str and value.isalnum() and len(value) <= 64 else shown(value)
+
+
+def _point(row: tuple[Any, ...], older: set[Any] | None) -> Evaluation:
+    """From the run's id and POINT_COLUMNS; `older`: runs whose points may lack a checksum, None for
+    any.
+    """
+    verify(row[:-1], row[-1], is_older=older is None or row[0] in older)
+    return evaluation(row[1:-1])
 
 
 def _todo(row: tuple[Any, ...]) -> Todo:

@@ -32,7 +32,7 @@ def number(value: float) -> float | str:
 
 
 def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
-    """An evaluation as the values of schema.PUT_POINT."""
+    """An evaluation as the values of schema.PUT_POINT but the checksum."""
     e = evaluation
     numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
     train_score = None if e.train_score is None else number(e.train_score)
@@ -40,7 +40,7 @@ def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
 
 
 def evaluation(columns: tuple[Any, ...]) -> Evaluation:
-    """The way back, from schema.POINT_COLUMNS."""
+    """The way back, from schema.POINT_COLUMNS but the checksum."""
     step, train_loss, test_loss, accuracy, exact, slices, train_score = columns
     return Evaluation(
         _whole("step", step),
@@ -52,12 +52,6 @@ def evaluation(columns: tuple[Any, ...]) -> Evaluation:
         {} if slices == "{}" else _slices(slices),
         None if train_score is None else _float("train_score", train_score),
     )
-
-
-def split_row(columns: tuple[Any, ...]) -> tuple[tuple[Any, ...], Evaluation | None]:
-    """One line of schema.rows_query as what `run_row` takes."""
-    run, last = columns[: len(RUN_COLUMNS)], columns[len(RUN_COLUMNS) :]
-    return run, None if last[0] is None else evaluation(last)
 
 
 def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
@@ -90,6 +84,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         device=_text_or_none("device", stored["device"]),
         threads=whole_or_none("threads", stored["threads"]),
         versions=_texts("versions", table("versions", stored["versions"])),
+        drift=_lines("drift", stored["drift"]),
     )
 
 
@@ -176,6 +171,11 @@ def _one_of(name: str, value: Any, known: tuple[T, ...]) -> T:
 
 def _texts(name: str, found: Mapping[str, Any]) -> dict[str, str]:
     return {key: text(f"{name}.{shown(key)}", value) for key, value in found.items()}
+
+
+def _lines(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts, one a line; none if NULL."""
+    return tuple((_text_or_none(name, value) or "").splitlines())
 
 
 def _slices(value: Any) -> dict[str, dict[str, float]]:
