@@ -133,7 +133,10 @@ CHANGEABLE = [
     if len(typing.get_args(case.values[2].annotation)) != 1 or case.values[1][-1] != "name"
 ]
 # What another value of a field needs beside it.
-NEEDED: dict[str, dict[tuple[str, ...], Any]] = {"warmup_steps": {("train", "warmup"): 0.0}}
+NEEDED: dict[str, dict[tuple[str, ...], Any]] = {
+    "warmup_steps": {("train", "warmup"): 0.0},
+    "residual": {("model", "block"): "mixer+mlp"},
+}
 FIXED = ("data", "order", "last_batch")  # of tasks whose rows are new at every step: one choice
 
 
