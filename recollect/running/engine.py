@@ -139,7 +139,8 @@ def train(
             order.order_of(store, budget is not None)(rows),
             order.search_texts(store, rows),
         )
-        if searched and not is_spent:
+        # While another process trains some of it, what that finds may ask for more.
+        if searched and not is_spent and not outcome.counts["running"]:
             order.remember_search(store, searched, "all")  # the rest is for whoever asks for more
         return outcome
 

@@ -365,3 +365,23 @@ def with_closed_output(acknowledge: Acknowledge, prefix: Path, *arguments: objec
     read_end, write_end = os.pipe()
     os.close(read_end)
     command(acknowledge, prefix, *arguments, output=write_end)
+
+
+def search_edges(acknowledge: Acknowledge, folder: Path, text: str) -> None:
+    """Plan the sweep if it is not, and train what the search for its edges needs; says each step
+    before it is made.
+    """
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Advanced):
+            acknowledge(f"step {event.members}")
+
+    move_clock_by_steps()
+    known = (folder / "recollect.db").exists()
+    engine.train(
+        folder,
+        [] if known else [sweep(text)],
+        device="cpu",
+        search=None if known else "edges",
+        listen=listen,
+    )
