@@ -111,7 +111,7 @@ def together_here(spec: MixerSpec, width: int, length: int) -> str:
     if not isinstance(mixer, ModuleStack):
         return "yes: written for populations"
     initialise(mixer, [0, 1])
-    x_PBLD = torch.zeros(2, 1, length, width, device=device)
+    x_PBLD = torch.randn(2, 1, length, width).to(device)
     return "yes: vmap" if mixer.to(device).is_at_once(x_PBLD) else "no: run by run"
 
 

@@ -471,6 +471,7 @@ OPTIONS = {
             "--workers",
             "--against",
             "--save",
+            "--dry-run",
         ),
     },
 }

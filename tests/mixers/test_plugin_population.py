@@ -106,6 +106,13 @@ def test_members_are_computed_at_once_where_that_equals_one_by_one(module, works
         torch.testing.assert_close(mixer._at_once(x_PBLD), mixer._in_turn(x_PBLD))
 
 
+def test_the_two_ways_are_compared_in_full_precision_also_under_autocast():
+    mixer = stack_of(Rank)
+    x_PBLD = torch.randn(3, 4, 9, 6, generator=torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert mixer._agrees(x_PBLD.bfloat16())
+
+
 def test_a_wrong_result_at_once_is_noticed(monkeypatch):
     mixer = stack_of(Rank)
     right = mixer._at_once

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from recollect.analysis import is_sparse_rate
+from recollect.cli.score import _LiveCard
 from recollect.errors import SpecError
 from recollect.reports.score import (
     CARDS,
@@ -475,3 +476,14 @@ def test_without_a_mixer_the_stored_baselines_are_shown_and_can_be_saved(tmp_pat
     assert (said.code, said.err) == (0, "")
     assert said.out.count("\nhyena ") == 2
     assert read_baselines(tmp_path / "b.json").about["on"] == "NVIDIA H200"
+
+
+def test_the_card_is_shown_live_and_read_again_only_now_and_then(tmp_path, monkeypatch):
+    asked = ScoreRequest.read("gpu", ["gru"])
+    card = _LiveCard(asked, tmp_path)
+    read = []
+    empty = Results([], {})
+    monkeypatch.setattr("recollect.cli.score._results", lambda out: read.append(out) or empty)
+    for _ in range(3):
+        assert "gated_delta_net" in text_of(card)
+    assert read == [tmp_path]

@@ -129,7 +129,9 @@ class ModuleStack(Mixer):
         """Whether vmap works, and gives the outputs, gradients and buffers of the loop. A warning
         counts as not working: it says that vmap loops, slowly, inside.
         """
-        x_PBLD = x_PBLD[:, :CHECKED_ROWS].detach().requires_grad_()
+        # Not in the precision of an autocast, whose rounding would hide what is looked for.
+        dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
+        x_PBLD = x_PBLD[:, :CHECKED_ROWS].detach().to(dtype, copy=True).requires_grad_()
         before = {name: value.detach().clone() for name, value in self._own_tensors().items()}
         inputs = [x_PBLD, *(value for value in self.parameters() if value.requires_grad)]
 
