@@ -15,6 +15,7 @@ from recollect.spec.model import ModelSpec
 from recollect.spec.recipes import RECIPES, choose_recipe, recipe_name, recipe_of
 from recollect.spec.recipes.label import EVALUATION_KEYS
 from recollect.spec.run import RunSpec
+from recollect.spec.sweep import parse_sweep
 from recollect.spec.train import TrainSpec
 from recollect.store import Store
 from recollect.tasks.options import TASKS
@@ -198,6 +199,16 @@ def test_left_to_the_mixer_means_what_the_mixer_says(mixer):
                     recipe.name,
                     key,
                 )
+
+
+def test_the_pages_example_is_sound():
+    page = (RESULTS.parent / "docs/recipes.md").read_text()
+    text = page.partition("```toml\n")[2].partition("```")[0]
+    labels = {recipe_of(run.model_dump(mode="json")) for run in parse_sweep(text).runs}
+    assert labels == {"study", "study but dropout=0"}
+    for name, recipe in RECIPES.items():
+        assert f"| `{name}` |" in page
+        assert recipe.name == name
 
 
 # ---- the label of a row ----
