@@ -7,14 +7,18 @@ import json
 import math
 import random
 import shlex
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from recollect.reports.paper import study
 from recollect.reports.paper.claims import CLAIMS, HEADLINE, Claim, Verdict
 from recollect.reports.paper.claims.judge import judge
-from recollect.reports.paper.presets import read_preset
+from recollect.reports.paper.claims.thresholds import LEAST_SEEDS
+from recollect.reports.paper.presets import preset_text, read_preset
+from recollect.reports.paper.study import RATES
 from recollect.rows import Evaluation, RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
 from recollect.spec.run import RunSpec
@@ -22,7 +26,7 @@ from recollect.spec.run import RunSpec
 Score = Callable[[RunSpec], float]
 
 
-SEEDS = "sweep.seed=[42,123,777]"  # as many as a verdict needs
+SEEDS = study.SEEDS[: int(LEAST_SEEDS)]  # as many as a verdict needs
 
 
 WIDE = (1e-4, 1e-2)  # what works for attention
@@ -42,31 +46,52 @@ BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 @cache
 def wanted_runs(command: str) -> tuple[RunSpec, ...]:
-    """The runs of `recollect run paper:...` with three seeds."""
+    """The runs of `recollect run paper:...` with three seeds.
+
+    One run of each cell is read and the others are copied from it: thousands would take seconds.
+    """
     recollect, run, preset, *options = shlex.split(command)
     assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
     sets = options[1:-2:2]
     assert options[:-2] == [word for override in sets for word in ("--set", override)]
-    return read_preset(preset.removeprefix("paper:"), overrides=[*sets, SEEDS]).runs
+    name = preset.removeprefix("paper:")
+    assert tuple(tomllib.loads(preset_text(name))["sweep"]["train"]["lr"]) == RATES
+    one_of_each = [*sets, f"sweep.seed=[{SEEDS[0]}]", f"sweep.train.lr=[{RATES[0]}]"]
+    return tuple(
+        _with(cell, lr, seed)
+        for cell in read_preset(name, overrides=one_of_each).runs
+        for lr in RATES
+        for seed in SEEDS
+    )
+
+
+def _with(cell: RunSpec, lr: float, seed: int) -> RunSpec:
+    train = cell.train.model_copy(update={"lr": lr})
+    run = cell.model_copy(update={"train": train, "seed": seed})
+    run.__dict__.pop("run_id", None)  # worked out before the copy
+    return run
 
 
 def made_rows(claim: Claim, score: Score) -> list[RunRow]:
     """Finished rows for everything the claim says to run."""
-    runs = {
-        run.run_id: run
+    rows = [
+        made_row(run, score(run))
         for command in claim.what_to_run.splitlines()
         for run in wanted_runs(command)
-    }
-    return [made_row(run, score(run)) for run in runs.values()]
+    ]
+    return list({row.run_id: row for row in rows}.values())
 
 
-_TEXTS: dict[str, str] = {}
+# The model of a cell's runs -> one of the runs, its text and its id. Copies share their model.
+_CELLS: dict[int, tuple[RunSpec, str, str]] = {}
 
 
-def _text(run: RunSpec) -> str:
-    if run.run_id not in _TEXTS:
-        _TEXTS[run.run_id] = run.canonical_json()
-    return _TEXTS[run.run_id]
+def _cell(run: RunSpec) -> tuple[str, str]:
+    """The canonical text of some run of the same cell, and an id that all of them share."""
+    if id(run.model) not in _CELLS:
+        first = _with(run, RATES[0], SEEDS[0])
+        _CELLS[id(run.model)] = first, first.canonical_json(), first.run_id
+    return _CELLS[id(run.model)][1:]
 
 
 STATES = {"mamba": 16, "mamba2": 64, "delta_net": 128}  # floats per channel, in the study's order
@@ -75,9 +100,12 @@ STATES = {"mamba": 16, "mamba2": 64, "delta_net": 128}  # floats per channel, in
 def made_row(run: RunSpec, score: float) -> RunRow:
     """Fitted as well as it generalises."""
     width, depth = run.model.width, run.model.depth
+    text, cell = _cell(run)
+    spec = json.loads(text)
+    spec["seed"], spec["train"]["lr"] = run.seed, run.train.lr
     return RunRow(
-        run_id=run.run_id,
-        spec=json.loads(_text(run)),
+        run_id=f"{cell}-{run.train.lr:g}-{run.seed}",
+        spec=spec,
         status="done",
         score_name=run.task.score_name,
         chance=run.task.chance,
@@ -106,7 +134,7 @@ def noisy(score: Score, draw: int) -> Score:
     """The same with noise of every seed at every rate."""
 
     def scored(run: RunSpec) -> float:
-        noise = random.Random(f"{draw} {run.run_id}").gauss(0, NOISE)
+        noise = random.Random(f"{draw} {_cell(run)[1]} {run.train.lr} {run.seed}").gauss(0, NOISE)
         return min(1.0, max(0.0, score(run) + noise))
 
     return scored

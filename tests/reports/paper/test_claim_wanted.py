@@ -1,6 +1,7 @@
 """What is still to be trained: commands that train it, and what they cost."""
 
 import shlex
+import tomllib
 from itertools import pairwise
 
 import pytest
@@ -15,11 +16,11 @@ from claims_made import (
 )
 
 from recollect.analysis import group_cells
+from recollect.reports.paper import presets
 from recollect.reports.paper.claims import CLAIMS, HEADLINE, check
 from recollect.reports.paper.claims.roles import ATTENTION_2, HYENA_2, MAMBA_2
 from recollect.reports.paper.claims.verdicts import cells_to_train
 from recollect.reports.paper.claims.wanted import Want, next_cells
-from recollect.reports.paper.presets import read_preset
 from recollect.reports.paper.study import RATES, SEEDS
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
@@ -31,7 +32,7 @@ def runs_of(command: str) -> tuple[RunSpec, ...]:
     assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
     sets = [value for key, value in pairwise(options) if key == "--set"]
     recipe = next((value for key, value in pairwise(options) if key == "--recipe"), None)
-    return read_preset(preset.removeprefix("paper:"), overrides=sets, recipe=recipe).runs
+    return presets.read_preset(preset.removeprefix("paper:"), overrides=sets, recipe=recipe).runs
 
 
 def distinct_wants() -> list[Want]:
@@ -71,9 +72,10 @@ def test_a_command_trains_that_cell_and_no_other(want):
     assert want.run_steps("plain") == sum(run.train.steps for run in runs)
 
 
-def test_the_rates_are_those_of_the_presets():
-    assert {run.train.lr for run in read_preset("fig1").runs} == set(RATES)
-    assert {run.seed for run in read_preset("fig1").runs} == set(SEEDS)
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_rates_and_seeds_are_those_of_the_presets(name):
+    axes = tomllib.loads(presets.preset_text(name))["sweep"]
+    assert (tuple(axes["train"]["lr"]), tuple(axes["seed"])) == (RATES, SEEDS)
 
 
 def test_another_recipe_is_named_and_costs_its_own_epochs():
