@@ -37,6 +37,7 @@ from recollect.analysis.summary import CellSummary as CellSummary
 from recollect.analysis.summary import count_statuses as count_statuses
 from recollect.analysis.summary import find_missing as find_missing
 from recollect.analysis.summary import missing_text as missing_text
+from recollect.analysis.summary import remaining_s as remaining_s
 from recollect.analysis.summary import summarise as summarise
 from recollect.analysis.windows import SEARCH_RANGE as SEARCH_RANGE
 from recollect.analysis.windows import TAU as TAU

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, flatten
+from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings, flatten
 from recollect.analysis.wording import labelled, spaced, value_text
+from recollect.rows import RunRow
+from recollect.spec.cell import cell_id
 
 MIXER_OPTIONS = "model.mixer."
 # A name mentions these before any other key that tells the same cells apart.
@@ -105,6 +107,19 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
         for word in (value_text, canonical)
     )
     return short if len(set(short)) == len(set(exact)) else exact
+
+
+def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
+    """The name of each run's cell, by run id: two variants of one mixer have two names."""
+    members: dict[str, list[RunRow]] = {}
+    for row in rows:
+        members.setdefault(cell_id(row.spec), []).append(row)
+    names = name_cells([cell_settings(own[0].spec) for own in members.values()])
+    return {
+        row.run_id: join_name(*name)
+        for name, own in zip(names, members.values(), strict=True)
+        for row in own
+    }
 
 
 def join_name(mixer: str, setting: str) -> str:

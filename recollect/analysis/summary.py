@@ -49,6 +49,26 @@ class Missing:
         return self.runs == 0
 
 
+def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
+    """Seconds of training that each cell still needs, by what its own finished runs took, or else
+    by the time of a step in all the others; None before any run has ended. Runs that train side by
+    side end sooner.
+    """
+    timed = [row for cell in cells for row in cell.rows if row.wall_s and row.steps]
+    if not timed:
+        return [None for _ in cells]
+    step_s = sum(row.wall_s or 0.0 for row in timed) / sum(row.steps or 0 for row in timed)
+    return [_cell_remaining_s(cell, step_s) for cell in cells]
+
+
+def _cell_remaining_s(cell: Cell, step_s: float) -> float:
+    left = [row for row in cell.rows if not row.is_finished]
+    ended = [row.wall_s for row in cell.rows if row.has_result and row.wall_s]
+    if ended:
+        return len(left) * sum(ended) / len(ended)
+    return step_s * sum(int(row.spec["train"].get("steps", 0)) for row in left)
+
+
 def summarise(cells: Sequence[Cell], curves: Curves, tau: float = TAU) -> tuple[CellSummary, ...]:
     """One summary per cell, in the same order."""
     return tuple(_summary(cell, curves, tau) for cell in cells)

@@ -9,12 +9,15 @@ Exit codes: 0 done; 1 some runs failed or are left; 2 bad specification or usage
 import io
 import os
 import sys
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+import recollect
 from recollect.cli import about, folders, score, show, train
 from recollect.cli.cluster import verbs as cluster
-from recollect.cli.printing import complain
+from recollect.cli.printing import complain, say
 from recollect.errors import (
     ReaderGone,
     RecollectError,
@@ -24,12 +27,49 @@ from recollect.errors import (
     noticing_damage,
 )
 
+EXAMPLES = """Can a sequence mixer learn to recall, and how hard is it to train to do so?
+
+\b
+recollect demo                            two minutes on a CPU, with a page of results
+recollect run sweep.toml --out out        train a sweep; `recollect resume out` goes on
+recollect score mamba                     a mixer's card beside stored baselines
+recollect report out                      one HTML page; `figure`, `claims`, `export` for more
+"""
+
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Can a sequence mixer learn to recall, and how hard is it to train to do so?",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=EXAMPLES,
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        say(f"recollect {recollect.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            is_eager=True,
+            callback=_say_version,
+        ),
+    ] = False,
+) -> None:
+    """Options before any verb: all of them have done their work when this is called."""
+
+
+def _short_help(verb: Callable[..., None]) -> str:
+    """The whole first sentence: left to itself, click would cut it."""
+    return " ".join((verb.__doc__ or "").split("\n\n")[0].split())
+
+
 for verb in (
     train.demo,
     train.run,
@@ -54,7 +94,7 @@ for verb in (
     cluster.work,
     cluster.collect,
 ):
-    app.command()(verb)
+    app.command(short_help=_short_help(verb))(verb)
 
 
 def main() -> None:

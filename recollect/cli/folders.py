@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.options import Folder, Output, collect_planned
-from recollect.cli.printing import complain, complain_some, say, write
+from recollect.cli.printing import complain, complain_some, render, say, time_text, write
 from recollect.errors import SpecError
 
 if TYPE_CHECKING:
     from recollect.store import Store
 
+MOST_CELLS = 60  # that `status` lists
+
 
 def status(folder: Folder) -> None:
-    """What is planned, running and done, in all and by sweep."""
+    """What is planned, running and done: in all, by sweep, and cell by cell with the time left."""
     from recollect.running.cluster.plan import is_planned
 
     if is_planned(folder):
@@ -41,9 +43,36 @@ def status(folder: Folder) -> None:
             say(f"{name}{counts_text(store.counts())}")
             say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
             _say_sweeps(store)
+            _show_cells(store)
             for note in store.notes()[-5:] if len(stores) == 1 else ():
                 lines = note.text.strip().splitlines() or [""]
                 say(f"note: {note.kind}: {lines[-1]}")
+
+
+def _show_cells(store: "Store") -> None:
+    """A line per cell: how many of its runs have ended, the best so far, the time left."""
+    from rich.text import Text
+
+    from recollect.analysis import decades_text, group_cells, rate_text, remaining_s, score_text
+    from recollect.cli.tables import plain_table
+
+    cells = group_cells(store.rows())
+    table = plain_table("cell", "done", "best so far", "window so far", "left")
+    for cell, left_s in list(zip(cells, remaining_s(cells), strict=True))[:MOST_CELLS]:
+        best, window = cell.best, cell.window()
+        ended = sum(row.is_finished for row in cell.rows)
+        left = "" if ended == len(cell.rows) else "?" if left_s is None else time_text(left_s)
+        table.add_row(
+            Text(cell.name),
+            f"{ended}/{len(cell.rows)}",
+            f"{score_text(best.mean)} at {rate_text(best.lr)}" if best else "-",
+            decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
+            left,
+        )
+    if cells:
+        render(table)
+    if len(cells) > MOST_CELLS:
+        say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
 
 
 def _say_sweeps(store: "Store") -> None:

@@ -32,6 +32,15 @@ def complain_some(lines: Sequence[str]) -> None:
         complain(f"and {len(lines) - MOST_COMPLAINTS} more of that kind")
 
 
+def time_text(seconds: float) -> str:
+    """12 s, 3 min 20 s, 1 h 5 min"""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def show_step(text: str, is_last: bool = True) -> None:
     """On a terminal, a line on standard error; the next one overwrites it unless it is the last."""
     if sys.stderr.isatty():

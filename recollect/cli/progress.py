@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from recollect.analysis import rate_text, score_text
+from recollect.analysis.naming import names_by_run
+from recollect.cli.printing import time_text
 from recollect.rows import RunRow
 from recollect.running.events import (
     Advanced,
@@ -54,6 +56,7 @@ class Progress:
         self.runs, self.processes = len(rows), processes
         self.ended = sum(row.is_finished for row in rows)
         self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
+        self._names = names_by_run(rows)
         self._speeds = SpeedModel(count=operations)
         self._examples: dict[str, RunSpec] = {}  # by shape
         self._left: defaultdict[str, int] = defaultdict(int)  # run-steps by shape
@@ -119,7 +122,7 @@ class Progress:
                 for run_id, evaluation in event.evaluations.items():
                     run = self._pack_of(run_id)[1].running[run_id]
                     score = evaluation.score(run.task.score_name)
-                    self._note_score(run.model.mixer.name, run.train.lr, score)
+                    self._note_score(self._name(run), run.train.lr, score)
             case RunProgress():
                 self._move(event)
             case SearchRound():
@@ -138,7 +141,7 @@ class Progress:
         if event.made:
             self._speeds.learn(run, event.made, event.seconds)
         if event.score is not None:
-            self._note_score(run.model.mixer.name, run.train.lr, event.score)
+            self._note_score(self._name(run), run.train.lr, event.score)
 
     def _left_of(self, run: RunSpec) -> int:
         """Steps that a run which has ended will not make: one that was stopped, diverged or failed
@@ -173,20 +176,22 @@ class Progress:
 
     def _note_row(self, row: RunRow) -> None:
         if row.score is not None:
-            self._note_score(
-                row.spec["model"]["mixer"]["name"], float(row.spec["train"]["lr"]), row.score
-            )
+            self._note_score(self._names[row.run_id], float(row.spec["train"]["lr"]), row.score)
 
-    def _note_score(self, mixer: str, rate: float, score: float) -> None:
-        best = self._best.setdefault(mixer, {})
+    def _name(self, run: RunSpec) -> str:
+        """The name of its cell; a run that was planned since has its mixer's."""
+        return self._names.get(run.run_id, run.model.mixer.name)
+
+    def _note_score(self, name: str, rate: float, score: float) -> None:
+        best = self._best.setdefault(name, {})
         best[rate] = max(score, best.get(rate, 0.0))
 
     def line(self, event: Event) -> str | None:
         """What a log should hold of this event."""
         match event:
             case RunEnded():
-                left = "" if self._search else _eta(self._foretell())
-                return f"[{self.ended}/{self.runs}] {_ending(event)}{left}"
+                left = "" if self._search else _left(self._foretell())
+                return f"[{self.ended}/{self.runs}] {_ending(event, self._name(event.run))}{left}"
             case Remark():
                 return event.text
             case SearchRound():
@@ -198,7 +203,7 @@ class Progress:
         bar = Table.grid(padding=(0, 1))
         share = self.done / self.total if self.total else 1.0
         # A search trains less than all, how much less is not known before.
-        left = "" if self._search else _eta(self._foretell()).lstrip(", ")
+        left = "" if self._search else _left(self._foretell()).lstrip(", ")
         bar.add_row(
             f"{self.ended} of {self.runs} runs",
             ProgressBar(total=1.0, completed=share, width=40),
@@ -217,29 +222,21 @@ class Progress:
             padding=(0, 1),
             header_style="dim",
         )
-        for mixer, best in self._best.items():
+        for name, best in self._best.items():
             table.add_row(
-                mixer, *(score_text(best[rate]) if rate in best else "" for rate in rates[-12:])
+                name, *(score_text(best[rate]) if rate in best else "" for rate in rates[-12:])
             )
         return table
 
 
-def _ending(event: RunEnded) -> str:
+def _ending(event: RunEnded, cell: str) -> str:
     run, last = event.run, event.last
-    name = (
-        f"{run.model.mixer.name} width={run.model.width} "
-        f"lr={rate_text(run.train.lr)} seed={run.seed}"
-    )
+    width = "" if "width" in cell else f" width={run.model.width}"
+    name = f"{cell}{width} lr={rate_text(run.train.lr)} seed={run.seed}"
     score = "" if last is None else f" {run.task.score_name}={last.score(run.task.score_name):.3f}"
     detail = f" ({event.detail})" if event.detail else ""
     return f"{event.status} {name}{score} steps={event.steps}{detail}"
 
 
-def _eta(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f", {hours} h {minutes} min left"
-    return f", {minutes} min {rest} s left" if minutes else f", {rest} s left"
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f", {time_text(seconds)} left"

@@ -7,6 +7,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from recollect.analysis.naming import differing_keys, join_name, settings_text, short_labels
+from recollect.analysis.settings import cell_settings
 from recollect.cli.tables import plain_table
 
 if TYPE_CHECKING:
@@ -19,12 +21,7 @@ SLOWER = 0.95  # of a stored speed: less is worth a second look
 def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
     """One line per shape of a sweep and their sum."""
     table = plain_table("shape", "runs", "done", "populations", "parameters", "memory each", "time")
-    for entry in forecasts:
-        run, task = entry.example, entry.example.task
-        shape = (
-            f"{task.name} {task.train_length}, {run.model.mixer.name}, width "
-            f"{run.model.width}, depth {run.model.depth}"
-        )
+    for shape, entry in zip(_shape_names(forecasts), forecasts, strict=True):
         populations = f"{entry.populations} of up to {entry.together}"
         cells = [
             f"{entry.runs}",
@@ -56,6 +53,25 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
     note = "; ~ is scaled by operations from what was measured" if scaled else ""
     table.caption, table.caption_justify = f"time if no run ends early{note}", "left"
     return table
+
+
+def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
+    """Task, mixer, width and depth; where shapes share these, what tells them apart as well."""
+    runs = [entry.example for entry in forecasts]
+    names = [
+        f"{run.task.name} {run.task.train_length}, {run.model.mixer.name}, width "
+        f"{run.model.width}, depth {run.model.depth}"
+        for run in runs
+    ]
+    settings = [cell_settings(run.model_dump(mode="json")) for run in runs]
+    alike = {
+        name: [own for n, own in zip(names, settings, strict=True) if n == name] for name in names
+    }
+    told = [
+        settings_text(own, short_labels(sorted(differing_keys(alike[name]))))
+        for name, own in zip(names, settings, strict=True)
+    ]
+    return [join_name(name, variant) for name, variant in zip(names, told, strict=True)]
 
 
 def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:

@@ -75,7 +75,13 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Plan, train and store a sweep, or several."""
+    """Plan, train and store a sweep, or several.
+
+    \b
+    recollect run sweep.toml --out out --dry-run
+    recollect run sweep.toml --out out --set 'model.mixer="mamba"'
+    recollect run paper:fig1:small --out out --budget 10
+    """
     limit = Budget.start(budget, workers)
     from recollect.reports.paper.presets import open_sweep
 

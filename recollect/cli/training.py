@@ -2,6 +2,7 @@
 words and as an exit code.
 """
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> Non
         say(budget_text(results.rows, outcome.next_stage, budget.minutes, _resume(folder)))
     elif outcome.search and outcome.counts["todo"]:
         say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
+    elif any(row.has_result for row in results.rows):
+        where = shlex.quote(str(folder))
+        say(f"next: `recollect report {where}` (a page) or `recollect figure windows {where}`")
 
 
 def _resume(folder: Path) -> str:

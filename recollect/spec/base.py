@@ -134,6 +134,26 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
     return choose
 
 
+# What others call our keys.
+OTHER_NAMES = {
+    "learning_rate": "lr",
+    "rate": "lr",
+    "wd": "weight_decay",
+    "batch_size": "batch",
+    "max_steps": "steps",
+    "d_model": "width",
+    "hidden_size": "width",
+    "dim": "width",
+    "layers": "depth",
+    "n_layers": "depth",
+    "num_layers": "depth",
+    "seq_len": "length",
+    "sequence_length": "length",
+    "vocab_size": "vocabulary",
+    "num_kv_pairs": "pairs",
+}
+
+
 def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
     """A pydantic error as at most three lines: path = value: rule; remedy."""
     problems = error.errors(include_url=False)
@@ -167,6 +187,9 @@ def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
     field = _field_at(model, location)
     if kind == "extra_forbidden":
         owner = _model_at(model, location[:-1]) or model
+        known = OTHER_NAMES.get(location[-1], "")
+        if known in owner.model_fields:
+            return f"{path}: unknown key; did you mean {known}?"
         return f"{path}: unknown key; {suggest(location[-1], owner.model_fields)}"
     if kind == "missing":
         return f"{path}: missing; {_remedy(location[-1], field)}"

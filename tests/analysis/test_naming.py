@@ -9,7 +9,7 @@ from recollect.analysis import (
     describe,
     group_cells,
 )
-from recollect.analysis.naming import name_cells
+from recollect.analysis.naming import name_cells, names_by_run
 from recollect.analysis.wording import value_text
 
 
@@ -121,3 +121,17 @@ def test_an_option_is_mentioned_only_for_the_mixer_it_tells_apart():
 def test_a_stack_of_mixers_reads_as_their_names():
     layers = [{"name": "base_conv", "kernel": 3}, {"name": "gru"}]
     assert value_text(layers) == "base_conv (kernel 3)/gru"
+
+
+def test_runs_are_named_by_their_cells():
+    rows = [
+        make_row("mamba", lr, model={"mixer": {"name": "mamba", "init": init}})
+        for init in ("official", "zoology")
+        for lr in (1e-3, 1e-2)
+    ]
+    names = names_by_run([*rows, make_row()])
+    assert [names[row.run_id] for row in rows] == [
+        *["mamba, init official"] * 2,
+        *["mamba, init zoology"] * 2,
+    ]
+    assert names[make_row().run_id] == "attention"

@@ -1,8 +1,10 @@
 """Counts of planned and finished runs."""
 
-from rows_made import make_row
+from dataclasses import replace
 
-from recollect.analysis import find_missing, group_cells, missing_text
+from rows_made import make_row, make_sweep
+
+from recollect.analysis import find_missing, group_cells, missing_text, remaining_s
 
 
 def cells():
@@ -33,3 +35,22 @@ def test_one_sentence_for_all():
     )
     assert missing_text(find_missing(cells())) == expected
     assert missing_text(find_missing(cells()[1:])) == ""
+
+
+# --- what is left
+
+
+def test_the_time_left_goes_by_the_cell_s_own_runs_or_by_the_steps_of_others():
+    quick = make_sweep({1e-3: [0.5, 0.5]})
+    rows = [replace(row, wall_s=10.0, steps=1000) for row in quick]
+    rows.append(make_row(lr=1e-2, seed=1, score=None, status="todo"))
+    rows.append(make_row("mamba", lr=1e-2, seed=1, score=None, status="todo"))
+    assert remaining_s(group_cells(rows)) == [10.0, 10.0]
+    assert remaining_s(group_cells(rows[:2])) == [0.0]
+    assert remaining_s(group_cells(rows[2:])) == [None, None], "nothing was timed yet"
+
+
+def test_a_run_that_failed_is_not_waited_for():
+    rows = [replace(make_row(), wall_s=10.0, steps=1000)]
+    rows.append(make_row(seed=1, score=None, status="failed", failure="oom: too large"))
+    assert remaining_s(group_cells(rows)) == [0.0]

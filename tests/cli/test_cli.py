@@ -17,6 +17,7 @@ import pytest
 import typer
 from rich.console import Console
 
+import recollect
 from recollect.cli import app as cli
 from recollect.mixers.registry import MIXERS
 from recollect.store import Store
@@ -100,7 +101,10 @@ def test_run_says_one_line_per_run_when_nobody_watches(trained):
         ["[4/4]", "done", "mamba", "width=8"],
     ]
     assert lines[5] == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo"
-    assert [line.split()[0] for line in lines[6:]] == ["attention", "mamba"]
+    assert [line.split()[0] for line in lines[6:8]] == ["attention", "mamba"]
+    assert lines[8:] == [
+        f"next: `recollect report {out}` (a page) or `recollect figure windows {out}`"
+    ]
 
 
 def test_run_again_trains_nothing_again(command, trained, spec: Path):
@@ -180,17 +184,20 @@ def test_resume_trains_what_is_planned(command, spec: Path, tmp_path: Path):
 
     with Store.create(tmp_path / "out") as store:
         engine.plan(store, read_sweep(spec))
-    assert (
-        command("status", tmp_path / "out").out
-        == "4 planned = 0 done + 0 diverged + 0 failed + 0 running + 4 todo\nrecipes: plain 4\n"
-    )
+    shown = command("status", tmp_path / "out").out.splitlines()
+    assert shown[:2] == [
+        "4 planned = 0 done + 0 diverged + 0 failed + 0 running + 4 todo",
+        "recipes: plain 4",
+    ]
+    assert [line.split() for line in shown[3:]] == [
+        [name, "0/2", "-", "-", "?"] for name in ("attention", "mamba")
+    ]
     said = command("resume", tmp_path / "out", "--device", "cpu")
     assert (said.code, said.err) == (0, "")
     assert said.out.count("[") == 4
-    assert (
-        command("status", tmp_path / "out").out
-        == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo\nrecipes: plain 4\n"
-    )
+    shown = command("status", tmp_path / "out").out.splitlines()
+    assert shown[0] == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo"
+    assert [line.split()[:2] for line in shown[3:]] == [["attention", "2/2"], ["mamba", "2/2"]]
     assert command("resume", tmp_path / "out", "--device", "cpu").code == 0
 
 
@@ -414,7 +421,7 @@ def test_the_module_is_the_command():
 # ---- the frozen list ----
 
 OPTIONS = {
-    "claims": {"folders", "--json", "-o", "--output"},
+    "claims": {"folders", "--recipe", "--only", "--json", "-o", "--output"},
     "demo": {"--out", "--device"},
     "run": {
         "specs",
@@ -484,6 +491,31 @@ def test_no_command_and_no_option_comes_or_goes_unnoticed():
         for name, entry in commands.items()
     }
     assert found == OPTIONS
+
+
+def test_help_is_whole_and_short_to_ask_for(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = command("-h")
+    assert (said.code, said.err) == (0, "")
+    assert "..." not in said.out.split("Commands:")[1]
+    assert "recollect run sweep.toml --out out " in said.out
+    assert "recollect run paper:fig1:small --out out --budget 10\n" in command("run", "-h").out
+    assert command("--version").out == f"recollect {recollect.__version__}\n"
+
+
+def test_shells_can_complete_verbs(command, monkeypatch):
+    said = command("--show-completion", "bash")
+    assert "recollect" in said.out + said.err
+
+
+def test_dry_run_tells_two_variants_of_a_mixer_apart(command, spec: Path, tmp_path: Path):
+    both = '[{name="mamba"}, {name="mamba", init="zoology"}]'
+    said = command(
+        *("run", spec, "--out", tmp_path / "out", "--dry-run", "--device", "cpu"),
+        *("--set", f"sweep.model.mixer={both}"),
+    )
+    shapes = [line for line in said.out.splitlines() if "mamba" in line]
+    assert ["init official" in shapes[0], "init zoology" in shapes[1]] == [True, True]
 
 
 def test_every_command_and_option_is_explained():

@@ -30,6 +30,16 @@ REFUSALS = [
         "train.ler: unknown key; did you mean lr?\n(in the run with train.lr = 0.001)",
     ),
     (
+        ["run", "sound.toml", "--out", "OUT", "--set", "train.learning_rate=1"],
+        2,
+        "train.learning_rate: unknown key; did you mean lr?\n(in the run with train.lr = 0.001)",
+    ),
+    (
+        ["run", "fig1:small", "--out", "OUT"],
+        2,
+        "fig1:small: no such file; the study's experiment is `paper:fig1:small`",
+    ),
+    (
         ["run", "sound.toml", "--out", "OUT", "--plugin", "none.py"],
         2,
         "--plugin none.py: no such file; give the path of a Python file that registers a mixer",

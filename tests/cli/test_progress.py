@@ -288,7 +288,22 @@ def test_a_log_has_one_line_per_run_and_one_per_remark(runs):
     ],
 )
 def test_the_time_left_in_words(seconds, text):
-    assert view._eta(seconds) == text
+    assert view._left(seconds) == text
+
+
+def test_two_variants_of_a_mixer_are_told_apart_in_lines_and_scores(make_run):
+    variants = [
+        make_run({"model.mixer": {"name": "mamba", "init": init}})
+        for init in ("official", "zoology")
+    ]
+    progress = Progress([row(run) for run in variants])
+    feed(progress, PackStarted(tuple(variants), 0))
+    feed(progress, RunsEvaluated({run.run_id: looked(0.5) for run in variants}))
+    event = RunEnded(variants[1], "done", looked(0.5), 100)
+    assert "done mamba, init zoology width=" in (feed(progress, event).line(event) or "")
+    text = rendered(progress)
+    assert "mamba, init official" in text
+    assert "mamba, init zoology" in text
 
 
 # ---- on a terminal ----

@@ -83,6 +83,8 @@ def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = No
     """What `recollect run SPEC` means: one of the study's experiments, or a TOML file."""
     if spec.startswith(PREFIX):
         return read_preset(*split_name(spec), overrides, recipe)
+    if spec.partition(":")[0] in NAMES and not Path(spec).exists():
+        raise SpecError(f"{spec}: no such file; the study's experiment is `{PREFIX}{spec}`")
     return read_sweep(Path(spec), overrides, recipe)
 
 
