@@ -22,6 +22,7 @@ from recollect.running.signals import SECOND_AFTER_S
 from recollect.store import checkpoint
 
 Reference = Callable[..., dict[str, str]]
+DEADLINE_S = 180  # three starts of torch on a busy machine
 # A plugin is a file that is run: this one makes every step so slow that the signal comes before the
 # end, until told otherwise.
 SLOW = """
@@ -81,7 +82,7 @@ def running(folder: Path, seconds_a_step: float, *more: str) -> Iterator[subproc
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.mixers.registry import MIXERS
 from recollect.running import engine
 from recollect.running.events import RunEnded
 from recollect.running.planning import memory
+from recollect.running.planning.cost import cost
 from recollect.running.planning.threads import choose_threads
 from recollect.running.processes import count, parent
 from recollect.running.processes.child import Said
@@ -98,6 +100,17 @@ def test_a_number_asked_for_is_granted_within_cores_and_memory(monkeypatch, runs
     monkeypatch.setattr(count, "usable_cores", lambda: 1)
     assert count_processes(2, Planned(), CPU) == ProcessCount(2)
     assert usable_cores() >= 1
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_the_bound_that_saves_counting_is_one(make_run, mixer):
+    try:
+        run = make_run({"model.mixer.name": mixer, "model.width": 64})
+    except SpecError:
+        pytest.skip("needs options")
+    if any(kind.foreign for kind in run.model.mixer.kinds()):
+        pytest.skip("code from outside")
+    assert cost(run).memory_bytes <= count._most_bytes(run)
 
 
 def test_a_sweep_of_many_shapes_is_not_counted_shape_by_shape(monkeypatch, make_run):

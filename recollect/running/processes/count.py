@@ -49,7 +49,10 @@ def count_processes(asked: int, store: Store, device: torch.device) -> ProcessCo
     runs = [RunSpec.from_json(todo.spec) for todo in store.todo()]
     if not asked:
         return ProcessCount(suitable_processes(runs, device, torch.get_num_threads()))
-    cores, fitting = max(FEWEST, usable_cores()), fitting_processes(runs, device)
+    cores = max(FEWEST, usable_cores())
+    if asked <= min(cores, _fitting(max(map(_most_bytes, runs), default=0), device)):
+        return ProcessCount(asked)  # counting would take longer than it takes to see that
+    fitting = fitting_processes(runs, device)
     most = min(cores, fitting)
     if asked <= most:
         return ProcessCount(asked)
@@ -78,8 +81,12 @@ def fitting_processes(runs: Collection[RunSpec], device: torch.device) -> int:
         (cost(run).memory_bytes for run in heapq.nlargest(COUNTED_SHAPES, shapes, key=_size)),
         default=0,
     )
+    return _fitting(largest, device)
+
+
+def _fitting(member_bytes: int, device: torch.device) -> int:
     free = memory.MEMORY_SHARE * memory.free_memory(device)
-    return max(1, int(free / (PROCESS_BYTES + 2 * largest)))
+    return max(1, int(free / (PROCESS_BYTES + 2 * member_bytes)))
 
 
 def usable_cores() -> int:
@@ -95,6 +102,12 @@ def _is_worthwhile(runs: Sequence[RunSpec], device: torch.device) -> bool:
         if seconds >= WORTHWHILE_S:
             return True
     return False
+
+
+def _most_bytes(run: RunSpec) -> int:
+    """More than a member takes: hundreds of numbers a token, layer and channel, and the logits."""
+    labels = run.train.batch * run.task.labels_per_row
+    return 2_000 * _size(run) + 32 * run.task.label_vocabulary * (labels + run.model.width)
 
 
 def _size(run: RunSpec) -> int:
