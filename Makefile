@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
 
-.PHONY: demo test check unit faults peers truths mixers bench figures gallery graph docs clean
+.PHONY: demo test check unit faults torture peers truths mixers bench figures gallery graph docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -28,6 +28,11 @@ unit: $(VENV)/installed-dev
 # Alone: they kill processes at random moments and measure what is left.
 faults: $(VENV)/installed-dev
 	$(BIN)/python -m pytest tests/faults
+
+# The long version: hundreds of kills, flipped bits and hostile inputs, and ten minutes of many tiny
+# packs. Prints what it found; where all of it is zero, docs/guarantees.md gets it.
+torture: $(VENV)/installed-dev
+	$(BIN)/python tests/torture --write docs/guarantees.md
 
 # Against what other people wrote; heavy packages, so installed for this alone.
 peers: $(VENV)/installed-peers

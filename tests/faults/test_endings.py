@@ -48,7 +48,8 @@ FULL = "the disk is full"
 
 def codes() -> dict[str, int]:
     """The table as the page has it."""
-    rows = re.findall(r"^\| (.+?) \| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+    section = PAGE.read_text().partition("## Exit codes")[2]
+    rows = re.findall(r"^\| (.+?) \| (\d+) \|", section, re.MULTILINE)
     return {event: int(code) for event, code in rows}
 
 

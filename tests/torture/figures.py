@@ -1,0 +1,73 @@
+"""What a torture found, in numbers that must be zero, and as a table for the guarantees."""
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+BEGIN, END = "<!-- torture -->", "<!-- end of torture -->"
+_CPU = Path("/proc/cpuinfo")
+
+
+@dataclass
+class Figures:
+    """Of one kind of attack. Everything but `tried` and `notes` must be zero."""
+
+    what: str
+    tried: int = 0
+    lost: int = 0  # results that were there and are not
+    doubled: int = 0  # runs that ended twice
+    different: int = 0  # numbers that changed without a word
+    tracebacks: int = 0  # Python's words where a person's should be
+    executed: int = 0  # data that ran as code
+    failures: list[str] = field(default_factory=list)  # of the torture's own expectations
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        counts = (self.lost, self.doubled, self.different, self.tracebacks, self.executed)
+        return not any(counts) and not self.failures
+
+    def look_for_tracebacks(self, text: str) -> None:
+        self.tracebacks += "Traceback" in text or "internal error" in text
+
+    def expect(self, is_so: bool, what: str) -> None:
+        if not is_so:
+            self.failures.append(what)
+
+
+def to_table(found: Sequence[Figures], seed: int, minutes: float) -> str:
+    """Markdown, between its marks."""
+    names = ("tried", "lost", "doubled", "different", "tracebacks", "executed")
+    lines = [
+        BEGIN,
+        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make torture` (seed {seed}, "
+        f"{minutes:.0f} minutes) on {_machine()}:",
+        "",
+        f"| attack | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+    ]
+    for figures in found:
+        numbers = " | ".join(f"{getattr(figures, name):,}" for name in names)
+        lines.append(f"| {figures.what} | {numbers} |")
+    lines += [""] + [f"- {note}" for figures in found for note in figures.notes]
+    return "\n".join([*lines, END])
+
+
+def put_into(page: Path, table: str) -> None:
+    """In place of the table that stands there."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(before + table + after)
+
+
+def _machine() -> str:
+    models = [
+        line.partition(":")[2].strip()
+        for line in (_CPU.read_text().splitlines() if _CPU.exists() else ())
+        if line.startswith("model name")
+    ]
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {models[0] if models else platform.machine()}"
