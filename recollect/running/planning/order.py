@@ -19,6 +19,7 @@ from recollect.running.planning.outlook import CONFIDENCE, window_outlook
 from recollect.running.planning.priority import Stage, next_stage
 from recollect.store import Store
 
+MOST_NAMES = 6  # of cells in a line
 _KEY = "search"  # of the store's own notes on itself
 
 NextStage = Callable[[Sequence[RunRow]], Stage | None]
@@ -30,7 +31,7 @@ class SearchState:
 
     cells: int
     known: int  # windows known to TOLERANCE decades
-    uncertain: tuple[str, ...]  # the names of the other cells
+    uncertain: tuple[str, ...]  # the other cells, each with what is not known of it
     runs: int  # of the next round
 
     def text(self) -> str:
@@ -40,7 +41,9 @@ class SearchState:
         )
         if not self.uncertain:
             return found
-        return f"{found}; next {count_text(self.runs, 'run')} of {', '.join(self.uncertain)}"
+        more = len(self.uncertain) - MOST_NAMES
+        names = ", ".join(self.uncertain[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        return f"{found}; next {count_text(self.runs, 'run')} of {names}"
 
 
 def require_one_process(searches: Iterable[str | None], workers: int) -> None:
@@ -121,9 +124,25 @@ def search_state(rows: Sequence[RunRow]) -> SearchState:
     return SearchState(
         cells=len(cells),
         known=sum(_is_known(cell) and not left for cell, left in zip(cells, rounds, strict=True)),
-        uncertain=tuple(cell.name for cell, left in zip(cells, rounds, strict=True) if left),
+        uncertain=tuple(
+            f"{cell.name} ({_unknown(cell)})"
+            for cell, left in zip(cells, rounds, strict=True)
+            if left
+        ),
         runs=sum(map(len, rounds)),
     )
+
+
+def _unknown(cell: Cell) -> str:
+    """What the next round of a cell is for."""
+    if not cell.scored_rates:
+        return "first rates"
+    outlook = window_outlook(cell)
+    if outlook.window is None:
+        return "peak"
+    sides = zip(("lower", "upper"), outlook.edge_spread, strict=True)
+    edges = " and ".join(side for side, spread in sides if spread >= TOLERANCE)
+    return f"{edges} edge" if edges and not outlook.is_within(TOLERANCE) else "inside"
 
 
 def _is_known(cell: Cell) -> bool:

@@ -11,9 +11,11 @@ from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.running.events import SearchRound
 from recollect.running.planning.order import (
+    SearchState,
     order_of,
     remember_search,
     require_one_process,
+    search_state,
     search_texts,
     searched_sweeps,
 )
@@ -72,7 +74,9 @@ def test_sweeps_come_in_the_order_of_planning_each_as_it_was_asked_for(store, sw
     assert rates_of(store, stage.run_ids) == [(16, 1e-3), (16, 1e-2)]
     assert [type(event) for event in heard] == [SearchRound]
     assert heard[0].sweep == "first"
-    assert "0 of 1 window known to +-0.1 decades (90% sure); next 2 runs of" in heard[0].text
+    assert heard[0].text == (
+        "0 of 1 window known to +-0.1 decades (90% sure); next 2 runs of attention (first rates)"
+    )
 
     while (stage := choose(store.rows())).name == "round":
         finish(store, stage.run_ids, 0.1)
@@ -125,6 +129,25 @@ def test_a_search_in_words(store, sweeps):
     assert search_texts(store, store.rows()) == (
         f"first: 1 of 1 window known to +-0.1 decades (90% sure); {left} runs not needed for that",
     )
+
+
+def test_what_is_not_known_of_a_cell_is_named_and_many_cells_are_counted(store, sweeps):
+    engine.plan(store, sweeps[0])
+
+    def next_of(score: dict[float, float]) -> str:
+        """After results at these rates."""
+        for row in store.rows():
+            lr = row.spec["train"]["lr"]
+            if lr in score and row.status == "todo":
+                finish(store, [row.run_id], score[lr])
+        return search_state(store.rows()).text().partition(" of attention ")[2]
+
+    assert next_of({}) == "(first rates)"
+    assert next_of({1e-3: 0.1, 1e-2: 0.1}) == "(peak)"
+    assert next_of({3e-2: 0.99}) == "(upper edge)"  # its neighbour below is known
+    assert next_of({1e-1: 0.99}) == ""
+    names = tuple(f"cell {number} (peak)" for number in range(9))
+    assert SearchState(9, 0, names, 18).text().endswith("cell 5 (peak) and 3 more")
 
 
 def test_searches_that_there_are_not_are_refused():
