@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
 
-.PHONY: demo test check unit faults torture peers truths mixers bench figures gallery graph docs clean
+.PHONY: demo test check unit faults torture peers truths cluster mixers bench figures gallery graph \
+  docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -23,7 +24,7 @@ unit: $(VENV)/installed-dev
 	@command -v chromium >/dev/null || \
 	  echo "no chromium: the page's tests in a browser are left out (apt-get install chromium)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 \
-	  --ignore tests/faults --ignore tests/peers --ignore tests/truths
+	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster
 
 # Alone: they kill processes at random moments and measure what is left.
 faults: $(VENV)/installed-dev
@@ -37,6 +38,13 @@ torture: $(VENV)/installed-dev
 # Against what other people wrote; heavy packages, so installed for this alone.
 peers: $(VENV)/installed-peers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/peers
+
+# Sweeps through a real Slurm of two nodes and through Ray, on this machine; Slurm needs root.
+cluster: $(VENV)/installed-cluster
+	@command -v slurmctld >/dev/null || ls /usr/sbin/slurmctld >/dev/null 2>&1 || \
+	  apt-get -qq install --yes --no-install-recommends munge slurmctld slurmd slurm-client \
+	  >/dev/null
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
 # What small models must and must not learn: minutes of training.
 truths: $(VENV)/installed-dev
@@ -81,6 +89,10 @@ $(VENV)/installed-dev: $(VENV)/installed
 
 $(VENV)/installed-peers: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
+	touch $@
+
+$(VENV)/installed-cluster: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed

@@ -128,6 +128,10 @@ class Database:
         """Rows that were left out of what was read so far, and why."""
         return tuple(self._problems.values())
 
+    def do_not_wait_for_disk(self) -> None:
+        """For a database that can be made again: a power cut may cost it."""
+        self._read("PRAGMA synchronous = OFF")
+
     def copy_to(self, path: Path) -> None:
         """The database as it is now as one file, without a log beside it."""
         path.unlink(missing_ok=True)

@@ -98,7 +98,10 @@ def passings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     return {name: int(times) for name, times in said(running.acknowledged(), "passed")}
 
 
-@pytest.mark.parametrize("name", failpoint.NAMES)
+# Spools are of clusters: test_cluster_kills.py.
+@pytest.mark.parametrize(
+    "name", [name for name in failpoint.NAMES if not name.startswith("spool.")]
+)
 def test_death_at_every_durable_step_is_healed(
     tmp_path: Path, name: str, passings: dict[str, int], reference: Reference
 ) -> None:

@@ -81,7 +81,7 @@ def submit(
     from recollect.running.cluster.plan import Plan
 
     limit_s = options.limit_s if slurm else None
-    draft = _draft(what, out, sets, plugin, limit_s, device, runs_per_pack)
+    draft = _draft(what, out, sets, plugin, limit_s, device, runs_per_pack, array_limit)
     if dry_run:
         show_plan(draft if isinstance(draft, Plan) else draft.plan, options if slurm else None)
         return
@@ -200,6 +200,7 @@ def _draft(
     limit_s: float | None,
     device: str,
     runs_per_pack: int | None,
+    at_once: int | None,
 ) -> "DraftPlan | Plan":
     """The plan that is there, or one to be written."""
     from recollect.running.cluster.plan import is_planned, read_plan
@@ -223,5 +224,5 @@ def _draft(
                 f"`recollect submit {folder}` for what is left of it"
             )
         return plan
-    packs = draft_packs(sweep.runs, device, limit_s, runs_per_pack)
+    packs = draft_packs(sweep.runs, device, limit_s, runs_per_pack, at_once)
     return draft_sweep(folder, sweep, packs, plugins)

@@ -17,9 +17,8 @@ import torch
 
 from recollect.errors import ResourceError, SpecError, Stopped
 from recollect.rows import Evaluation
-from recollect.running.cluster.code_digest import code_digest
 from recollect.running.cluster.history import PackHistory, read_history
-from recollect.running.cluster.place import describe_place
+from recollect.running.cluster.place import code_digest, describe_place
 from recollect.running.cluster.plan import Plan
 from recollect.running.cluster.spool import (
     Attempt,

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -152,6 +152,7 @@ class Collector:
     def _begin(self) -> None:
         """An empty database with all planned runs."""
         self._store = Store.create(Path(tempfile.mkdtemp(dir=self._scratch.name)))
+        self._store.do_not_wait_for_disk()
         self._open: dict[int, _Pack] = {}
         self._states: dict[int, PackState] = {}
         self._conflicts: dict[str, Conflict] = {}
@@ -269,6 +270,6 @@ def _digest(result: Result, curve: dict[int, Evaluation]) -> str:
     numbers = [
         *(result.status, result.steps, result.stopped_early, result.diverged_step),
         *(result.parameters, result.state_size),
-        *(asdict(curve[step]) for step in sorted(curve)),
+        *(vars(curve[step]) for step in sorted(curve)),
     ]
     return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]

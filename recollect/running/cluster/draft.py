@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from recollect.running.cluster.code_digest import code_digest
+from recollect.running.cluster.place import code_digest
 from recollect.running.cluster.plan import DraftPack, DraftPlan, draft_plan
 from recollect.running.planning.cost import operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
@@ -19,6 +19,9 @@ from recollect.store.checkpoint import versions
 from recollect.store.records import PlannedRun
 
 MOST_RUNS = 64  # more members of a population gain nothing on a GPU (docs/speed.md)
+# With several packs each, a device that is slow or lost costs the others little; but a population
+# of few members does less a second.
+PACKS_EACH, FEWEST_RUNS = 3, 8
 # Of the time limit: a forecast is a guess, and what is not done in time is requeued.
 LIMIT_SHARE = 0.7
 
@@ -28,10 +31,14 @@ def draft_packs(
     device: str = "auto",
     limit_s: float | None = None,
     most_runs: int | None = None,
+    at_once: int | None = None,
 ) -> list[DraftPack]:
     """The longest packs first: what is started last then ends soon. `device`: of the tasks, which
-    this machine need not have; `limit_s`: their time limit.
+    this machine need not have; `limit_s`: their time limit; `at_once`: tasks that may run together,
+    each of which should get several packs.
     """
+    if at_once and most_runs is None:
+        most_runs = max(FEWEST_RUNS, min(MOST_RUNS, len(runs) // (PACKS_EACH * at_once)))
     speeds = SpeedModel(guessed_s(torch.device("cpu" if device == "cpu" else "cuda")), operations)
     packs: list[DraftPack] = []
     for shape in group_by_shape(runs):

@@ -84,10 +84,12 @@ class FrameReader:
 
 
 class FrameWriter:
-    """Appends to a file of its own; a record is on the disk when `write` returns."""
+    """Appends to a file of its own; if it `is_synced`, a record is on the disk when `write`
+    returns.
+    """
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, is_synced: bool = True):
+        self.path, self._is_synced = path, is_synced
         try:
             self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
         except OSError as error:
@@ -100,7 +102,8 @@ class FrameWriter:
             while rest.nbytes:
                 rest = rest[os.write(self._handle, rest) :]
             failpoint("spool.written")
-            os.fsync(self._handle)
+            if self._is_synced:
+                os.fsync(self._handle)
         except OSError as error:
             raise write_refusal(error, self.path, size) from None
         failpoint("spool.synced")

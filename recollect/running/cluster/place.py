@@ -1,11 +1,28 @@
-"""Where an attempt trains: recorded with every row."""
+"""Where an attempt trains, and with which code: recorded with every row."""
 
+import hashlib
+import os
 import socket
+from functools import cache
+from pathlib import Path
 
 import torch
 
+import recollect
+
 
 def describe_place(device: torch.device) -> dict[str, str]:
-    """The host, and the device as its maker calls it."""
+    """The host as its scheduler calls it, and the device as its maker does."""
     kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return {"host": socket.gethostname(), "device": kind}
+    return {"host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(), "device": kind}
+
+
+@cache
+def code_digest() -> str:
+    """Equal on two machines if and only if every source file of the package is."""
+    package = Path(recollect.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]

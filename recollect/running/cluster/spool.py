@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +65,31 @@ def next_attempt(folder: Path, pack: int, job: str) -> Attempt:
 class Spool:
     """Written by the process of one attempt."""
 
-    def __init__(self, folder: Path, pack: int, attempt: Attempt, about: Mapping[str, Any]):
-        """`about`: plan_id, host, device, versions: where and with what it trains."""
+    def __init__(
+        self,
+        folder: Path,
+        pack: int,
+        attempt: Attempt,
+        about: Mapping[str, Any],
+        is_synced: bool = True,
+    ):
+        """`about`: plan_id, host, device: where and with what it trains. `is_synced`: a record is
+        on the disk when its method returns; simulations need not wait for that.
+        """
         make_folder(spool_folder(folder, pack))
-        self._writer = FrameWriter(spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}")
+        path = spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}"
+        self._writer = FrameWriter(path, is_synced)
         self._sequence = 0
         self._put("begin", {"pack": pack, "attempt": attempt.name, **about})
 
     def points(self, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
-        self._put("points", [(run_id, asdict(at)) for run_id, at in evaluations])
+        self._put("points", [(run_id, vars(at)) for run_id, at in evaluations])
 
     def results(self, results: Iterable[Result]) -> None:
-        self._put("results", [asdict(result) for result in results])
+        self._put(
+            "results",
+            [vars(result) | {"last": result.last and vars(result.last)} for result in results],
+        )
 
     def note(self, kind: str, text: str) -> None:
         self._put("note", [kind, text])
@@ -92,6 +105,10 @@ class Spool:
     def end(self, why: str) -> None:
         """Nothing comes after this record: complete, stopped, failed or superseded."""
         self._put("end", {"why": why, "records": self._sequence + 1})
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """As a death leaves it."""
         self._writer.close()
 
     def _put(self, kind: str, content: Any) -> None:

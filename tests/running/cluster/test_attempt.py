@@ -195,7 +195,7 @@ def test_a_run_that_kills_its_process_is_given_up(tmp_path: Path):
     for number in range(1, 6):
         spool = Spool(plan.folder, 0, Attempt(f"{number}-x-y"), {})
         spool.trying(list(runs)[:1])
-        spool._writer.close()
+        spool.abandon()
     history = read_history(plan.folder, 0, runs)
     assert history.most_together(4) == 1
     assert history.is_hopeless

@@ -60,7 +60,8 @@ def test_a_full_disk_is_a_refusal_with_a_remedy():
     if not device.exists():
         pytest.skip("no /dev/full here")
     writer = FrameWriter.__new__(FrameWriter)
-    writer.path, writer._handle = device, os.open(device, os.O_WRONLY)
+    writer.path, writer._is_synced = device, True
+    writer._handle = os.open(device, os.O_WRONLY)
     try:
         with pytest.raises(ResourceError, match="no room for"):
             writer.write(b"x")

@@ -1,0 +1,113 @@
+"""A sweep through Ray with nodes of its own, disturbed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Outcome, outcome, recollect
+
+from recollect.running.cluster.collect import Collector
+from recollect.running.cluster.draft import draft_packs, draft_sweep
+from recollect.running.cluster.plan import Plan, read_plan
+from recollect.spec.sweep import read_sweep
+
+ray = pytest.importorskip("ray")
+OPTIONS = ("--ray", "--device", "cpu", "--cpus", "1", "--runs-per-pack", "3")
+
+
+class Nodes:
+    """A head and two nodes of two CPUs each."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        small = {"object_store_memory": 80_000_000}
+        self.cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "resources": {"head": 1}, **small}
+        )
+        self.nodes = [self.cluster.add_node(num_cpus=2, **small) for _ in range(2)]
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.address)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    running = Nodes()
+    yield running
+    running.cluster.shutdown()
+
+
+def make(out: Path, sweep: Path) -> Plan:
+    read = read_sweep(sweep)
+    return draft_sweep(out, read, draft_packs(read.runs, "cpu", most_runs=3)).write()
+
+
+def driver(out: Path, address: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "recollect", "submit", str(out), *OPTIONS[:-2], "--address",
+         address],
+        env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def done(plan: Plan) -> int:
+    with Collector(plan) as collector:
+        return sum(pack.done for pack in collector.collect().packs)
+
+
+def wait_for(plan: Plan, runs: int) -> None:
+    end = time.monotonic() + 240
+    while done(plan) < runs:
+        assert time.monotonic() < end, f"not {runs} runs within 240 s"
+        time.sleep(0.5)
+
+
+def test_a_cluster_on_this_machine(sweep: Path, tmp_path: Path, undisturbed: Outcome):
+    out = tmp_path / "out"
+    said = recollect("submit", sweep, "--out", out, *OPTIONS)
+    assert "24 runs = 24 done" in said
+    assert outcome(out) == undisturbed
+
+
+def test_a_node_that_dies(nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome):
+    plan = make(tmp_path / "out", sweep)
+    running = driver(plan.folder, nodes.address)
+    wait_for(plan, 3)
+    nodes.cluster.remove_node(nodes.nodes.pop(), allow_graceful=False)
+    said = running.communicate(timeout=300)[0]
+    assert running.returncode == 0, said
+    assert outcome(plan.folder) == undisturbed
+    nodes.nodes.append(nodes.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_driver_that_ends_and_starts_again(
+    nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome, number: int
+):
+    plan = make(tmp_path / "out", sweep)
+    running = driver(plan.folder, nodes.address)
+    wait_for(plan, 3)
+    running.send_signal(number)
+    said = running.communicate(timeout=120)[0]
+    assert running.returncode == (130 if number == signal.SIGINT else -number), said
+    again = driver(read_plan(plan.folder).folder, nodes.address)
+    said = again.communicate(timeout=300)[0]
+    assert again.returncode == 0, said
+    assert outcome(plan.folder) == undisturbed
+
+
+def test_a_task_that_fits_nowhere_is_refused(nodes: Nodes, sweep: Path, tmp_path: Path):
+    plan = make(tmp_path / "out", sweep)
+    said = recollect(
+        *("submit", plan.folder, "--ray", "--address", nodes.address, "--gpus", "1"), code=2
+    )
+    assert "a task wants 1 GPU, the cluster has 0" in said
