@@ -188,6 +188,11 @@ SOUND = [
         "self.k = nn.Parameter(torch.randn(length, width))",
     ),
     ("return (self.mask @ y)", "self.register_buffer('mask', torch.ones(length, length).tril())"),
+    (
+        "return (self.mask @ y)",
+        "self.mask = nn.Parameter(torch.ones(length, length).tril(), requires_grad=False)",
+    ),
+    ("return (self.mix.tril() @ y)", "self.mix = nn.Parameter(torch.ones(length, length))"),
     ("return y @ torch.zeros(x.shape[-1], x.shape[-1])", "pass"),  # float32 alone
     ("self.calls += 1\nreturn y + self.calls", "self.register_buffer('calls', torch.zeros(()))"),
 ]

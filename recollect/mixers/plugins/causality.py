@@ -45,9 +45,11 @@ def find_leak(
     device = next(itertools.chain(mixer.parameters(), mixer.buffers()), torch.zeros(())).device
     generator = torch.Generator().manual_seed(0)
     drawn = {name: value.clone() for name, value in mixer.state_dict().items()}
+    trained = {name for name, value in mixer.named_parameters() if value.requires_grad}
     changed = {
+        # Not buffers and constants: one may be the mask that keeps the future away.
         name: value + WEIGHT_NOISE * torch.randn(value.shape, generator=generator).to(value)
-        if value.is_floating_point()
+        if name in trained
         else value
         for name, value in drawn.items()
     }

@@ -9,6 +9,7 @@ followed through functions, classes and plain values. What has no text to look a
 import ast
 import hashlib
 import linecache
+import os
 import site
 import symtable
 import sys
@@ -87,12 +88,15 @@ def source_of(module: type[nn.Module]) -> Source:
 
 def own_modules(folder: Path) -> dict[str, Path]:
     """The modules loaded by now that are the user's own code, by name."""
-    found = {name: _file_of(module) for name, module in list(sys.modules.items())}
-    return {
-        name: path
-        for name, path in found.items()
-        if path is not None and is_own(path, folder) and name not in ("__main__", "__mp_main__")
+    # By text first: thousands of modules are loaded, and to resolve a path asks the disk.
+    known = tuple(f"{path}{os.sep}" for path in _libraries() if not folder.is_relative_to(path))
+    found = {
+        name: _file_of(module)
+        for name, module in list(sys.modules.items())
+        if name not in ("__main__", "__mp_main__")
+        and not str(getattr(module, "__file__", None)).startswith(known)
     }
+    return {name: path for name, path in found.items() if path is not None and is_own(path, folder)}
 
 
 def is_own(path: Path, folder: Path) -> bool:

@@ -182,5 +182,7 @@ class _FirstNaN(TorchDispatchMode):
             isinstance(value, Tensor) and value.is_floating_point() and bool(value.isnan().any())
             for value in found
         ):
-            self.place = last_own(traceback.extract_stack(), self.folder)
+            frames = traceback.walk_stack(None)
+            found_at = traceback.StackSummary.extract(frames, lookup_lines=False)
+            self.place = last_own(found_at[::-1], self.folder)
         return output
