@@ -108,7 +108,7 @@ def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
     """All claims by the headline's rows, and beside them what other recipes decide."""
     from recollect.reports.paper.claims import HEADLINE
     from recollect.reports.paper.claims.asking import judge_results
-    from recollect.reports.paper.claims.verdicts import firm_text, missing_text
+    from recollect.reports.paper.claims.verdicts import firm_words, missing_text
 
     return [
         ShownClaim(
@@ -120,7 +120,7 @@ def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
             found.remark,
             found.reduced,
             recipe=name,
-            firm=firm_text(found),
+            firm=firm_words(found),
             to_train=missing_text(found) if found.wants else "",
         )
         for name, verdicts in judge_results(results, folders).items()

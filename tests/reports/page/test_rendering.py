@@ -289,8 +289,8 @@ def test_claims_are_told_only_where_the_rows_say_something():
     assert "3 claims: 1 contradicted, 2 not enough data." in told
     assert told.index("second") < told.index("first")
     assert "not enough data (at reduced scale: holds)" in told
-    # What the rows say nothing about lies behind a fold, with what would decide it.
-    fold = told[told.index("Claims about which these rows say nothing yet: 1") :]
+    # What the rows do not decide lies behind a fold, with what would.
+    fold = told[told.index("Claims that these rows do not decide: 1") :]
     assert "third" in fold
     assert "two cells" in fold
     assert "third" not in told.removesuffix(fold)
@@ -308,7 +308,7 @@ def test_claims_stand_by_recipe():
     assert "study, 2 claims: 1 holds in part, 1 reproduced. plain, 1 claim: 1 contradicted." in told
     assert told.index("reproduced", told.index("remarks")) < told.index("holds in 2 of 4 cells")
     assert "97 %" in told
-    assert "say nothing yet" not in told
+    assert "do not decide" not in told
 
 
 def test_pictures_of_models_stand_in_the_page():

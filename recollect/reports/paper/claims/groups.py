@@ -223,7 +223,7 @@ def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:
 
 def _wanted(role: Role, place: Mapping[str, Any]) -> tuple[Want, ...]:
     """The cell to train, if its place is known."""
-    depth = place.get("depth", role.depth)
+    depth = place.get("depth", role.depth_to_train or role.depth)
     if not isinstance(depth, int) or "width" not in place:
         return ()
     task = "mqar" if "size" in place else "copying"

@@ -7,7 +7,7 @@ within a group.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,7 @@ OPEN_OPTIONS = {
     "model.mixer.conv_padding",
     "model.mixer.rope_share",
 }
+STUDY_DEPTH = 12  # of Fig. 13
 SHAPE = ("model.mixer.name", "model.width", "model.depth")
 
 
@@ -46,6 +47,7 @@ class Role:
     depth: int | Callable[[int], bool] | None = None  # None: any
     options: Mapping[str, Any] = field(default_factory=dict)
     any_of: tuple[str, ...] = ()  # options that make no variant
+    depth_to_train: int | None = None  # where several depths fit
 
     def fits(self, flat: Mapping[str, Any]) -> bool:
         if flat.get("model.mixer.name") != self.mixer or not _meets(
@@ -109,11 +111,11 @@ WHOLE = {"model.mixer.kernel": _present, "model.mixer.gate": True}
 PLAIN_ATTENTION = {"model.mixer.conv": "none"}
 
 
-def attention(depth: int | Callable[[int], bool] | None, name: str = "attention") -> Role:
+def attention(depth: int, name: str = "attention") -> Role:
     return Role(name, "attention", depth, PLAIN_ATTENTION)
 
 
-def recurrent(mixer: str, depth: int | Callable[[int], bool] | None, name: str = "") -> Role:
+def recurrent(mixer: str, depth: int, name: str = "") -> Role:
     """A model of the study without positions, complete with what belongs to it."""
     return Role(
         name or mixer, mixer, depth, NO_POSITIONS | (WHOLE if mixer in ("mamba", "mamba2") else {})
@@ -138,8 +140,8 @@ H3_1, H3_2 = recurrent("h3", 1, "1-layer h3"), recurrent("h3", 2, "2-layer h3")
 RWKV_1, RWKV_2 = recurrent("rwkv4", 1, "1-layer rwkv4"), recurrent("rwkv4", 2, "2-layer rwkv4")
 RECURRENT_1, RECURRENT_2 = (HYENA_1, MAMBA_1, H3_1, RWKV_1), (HYENA_2, MAMBA_2, H3_2, RWKV_2)
 DEEP_ATTENTION, DEEP_MAMBA = (
-    attention(_deep, "deep attention"),
-    recurrent("mamba", _deep, "deep mamba"),
+    replace(attention(STUDY_DEPTH, "deep attention"), depth=_deep, depth_to_train=STUDY_DEPTH),
+    replace(recurrent("mamba", STUDY_DEPTH, "deep mamba"), depth=_deep, depth_to_train=STUDY_DEPTH),
 )
 MAMBA2_1, DELTA_NET_1 = (
     recurrent("mamba2", 1, "1-layer mamba2"),

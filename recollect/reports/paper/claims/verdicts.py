@@ -219,6 +219,13 @@ def firm_text(verdict: Verdict) -> str:
     return "; ".join(filter(None, [share, verdict.disagreement or agree]))
 
 
+def firm_words(verdict: Verdict) -> str:
+    """The same in a few words, under a heading."""
+    share = "" if verdict.firmness is None else _percent(verdict.firmness)
+    agree = "at every tau" if verdict.by_tau and not verdict.disagreement else ""
+    return ", ".join(filter(None, [share, verdict.disagreement or agree]))
+
+
 def missing_text(verdict: Verdict) -> str:
     """What is still to be trained, and how much that is."""
     cells = count_text(len(verdict.wants), "cell")

@@ -30,6 +30,7 @@ from recollect.reports.paper.claims.roles import (
     MAMBA_1,
     MAMBA_2,
     MAMBA_2_NO_CONV,
+    STUDY_DEPTH,
     Role,
 )
 from recollect.reports.paper.claims.rules.ablation import MAMBA_WITHOUT_CONV
@@ -46,7 +47,6 @@ from recollect.reports.paper.claims.thresholds import (
 )
 from recollect.reports.paper.study import SIZES
 
-STUDY_DEPTH = 12
 DELTA_NET_MOST = 256  # "the maximum size supported by the DeltaNet implementation"
 ATTENTION_AND_MAMBA = """'sweep.model.mixer=["attention","mamba"]'"""
 # Where to look when the study does not say where: the smallest size, that of Fig. 6, and for Hyena,
