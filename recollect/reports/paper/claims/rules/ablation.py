@@ -81,7 +81,7 @@ def two_layers_need_no_convolution(group: Group) -> list[CellCheck]:
     """In each cell that was searched, 2-layer Mamba without convolution reaches SOLVED."""
     panels = {*group.panels([MAMBA_2_NO_CONV])}
     if group.strict:
-        panels.add(ABLATION_PANEL)
+        panels |= {ABLATION_PANEL, Panel(SIZES[0], ABLATION_PANEL.width)}
     return [
         at_panel(p, at_least(group.score(MAMBA_2_NO_CONV, p), SOLVED), MAMBA_2_NO_CONV)
         for p in sorted(panels)
