@@ -19,7 +19,7 @@ from recollect.reports.paper.claims.claim import claim
 from recollect.reports.paper.claims.coverage import UNNAMED, CellCheck, at_panel
 from recollect.reports.paper.claims.floors import floor, floor_text
 from recollect.reports.paper.claims.groups import Group, Panel, subject_text
-from recollect.reports.paper.claims.measures import with_diverged_at_zero
+from recollect.reports.paper.claims.measures import search_lacks, with_diverged_at_zero
 from recollect.reports.paper.claims.roles import (
     ATTENTION_2,
     DEEP_ATTENTION,
@@ -290,6 +290,9 @@ def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
     outside = [rate.mean for rate in cell.scored_rates if rate.mean < group.tau]
     low = sum(score <= limit for score in outside)
     name = subject_text(role, subject)
+    # A search for edges tries the rates beside the window: those say nothing about most others.
+    if group.strict and (lacking := search_lacks(cell)):
+        return Check(None, "", f"{name}: {lacking}")
     text = (
         f"{name} below {limit:.2f} ({floor_text(subject)}) at {low} of {len(outside)} other rates"
     )
