@@ -14,7 +14,7 @@ from page_parts import HERE, shown, wrapped, write_png
 
 from recollect.analysis import count_statuses, counts_text
 from recollect.errors import SpecError
-from recollect.reports.paper.evidence import find_stores, join_stores, rows_by_recipe
+from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.paper.figures.all_figures import DEFINITIONS
 
@@ -134,4 +134,4 @@ if __name__ == "__main__":
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "results"
     for old in (HERE / "gallery").glob("*.png"):
         old.unlink()
-    (HERE / "gallery.md").write_text(page(find_stores(root), HERE / "gallery"))
+    (HERE / "gallery.md").write_text(page(load_stores(root), HERE / "gallery"))

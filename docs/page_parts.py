@@ -12,7 +12,7 @@ from recollect.plotting.settings import to_bytes
 HERE = Path(__file__).parent
 MOST_BYTES = 150_000
 RESOLUTIONS = (130, 110, 90, 75, 60)  # dots per inch, until a picture is small enough
-COLOURS = 96
+COLOURS = 224  # fewer would repaint small marks
 WIDTH = 100  # columns of a page, tables and commands excepted
 
 

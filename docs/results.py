@@ -5,6 +5,7 @@ Every number and every sentence with a number comes from the rows; nothing is ty
 docs/gallery.py first: the study's own figures are shown from there.
 """
 
+import contextlib
 import sys
 from collections import Counter
 from pathlib import Path
@@ -26,8 +27,9 @@ from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.causes import find_causes
 from recollect.reports.paper.claims.asking import judge_results
-from recollect.reports.paper.evidence import find_stores, join_stores, rows_by_recipe
+from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
+from recollect.reports.paper.figures.all_figures import OWN_FIGURES
 from recollect.reports.pictures import PictureRequest, Source
 from recollect.reports.pictures.shown import Shown
 from recollect.spec.cell import cell_id
@@ -58,7 +60,7 @@ def page(stores, pictures, save=write_png):
         claims_section(verdicts),
         unlike_section(verdicts),
         windows_section(results, pictures, save),
-        causes_section(results.rows),
+        causes_section(results, pictures, save),
         figures_section(results, verdicts),
         cost_section(full),
     ]
@@ -308,9 +310,9 @@ def statements(name, verdicts):
 # ---- causes ----
 
 
-def causes_section(rows):
+def causes_section(results, pictures, save):
     """What a single change of a recipe did to a window, cell by cell."""
-    text = "## What makes a window wide\n\n"
+    rows, text = results.rows, "## What makes a window wide\n\n"
     head = ("from", "task", "width", "layers", "model", "change", "W before", "after")
     head += tuple(f"gain at {tau:g}" for tau in TAUS)
     causes = [cause for recipe in rows_by_recipe(rows) for cause in find_causes(rows, recipe)]
@@ -321,6 +323,9 @@ def causes_section(rows):
         return text + "No two cells differ in one setting alone yet.\n"
     text += "Pairs of cells that differ in one setting alone, and the decades of W that its change"
     text += f" gains or loses; (≥) where a grid ended inside a window, so that {BOUND}.\n\n"
+    with contextlib.suppress(SpecError):  # no pair begins with a whole recipe yet
+        save(pictures / "why.png", OWN_FIGURES["why"](rows, results.curves, "min-max"))
+        text += f"![why]({pictures.name}/why.png)\n\n"
     lines = [cause_line(cause) for cause in once.values()]
     text += table(head, lines, numbers=(2, 3, 6, 7, 8, 9, 10)) + "\n"
     return text + cause_sentences(list(once.values())) + "\n"
@@ -374,4 +379,4 @@ if __name__ == "__main__":
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "results"
     for old in (HERE / "results").glob("*.png"):
         old.unlink()
-    (HERE / "results.md").write_text(page(find_stores(root), HERE / "results"))
+    (HERE / "results.md").write_text(page(load_stores(root), HERE / "results"))

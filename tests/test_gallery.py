@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from study_made import study_curve, study_rows
 
-from recollect.reports.paper.evidence import StoredResults, find_stores
+from recollect.reports.paper.evidence import StoredResults, load_stores
 from recollect.reports.paper.presets import NAMES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -104,7 +104,7 @@ def test_the_stored_pages_are_those_of_the_stored_rows(docs, name):
     import results
 
     written = {"gallery": gallery, "results": results}[name]
-    page = written.page(find_stores(ROOT), DOCS / name, ignore)
+    page = written.page(load_stores(ROOT), DOCS / name, ignore)
     assert page == (DOCS / f"{name}.md").read_text()
 
 

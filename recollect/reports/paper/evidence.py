@@ -11,7 +11,7 @@ from recollect.rows import Evaluation, RunRow
 from recollect.running.results import Results
 from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import ALPHABET, VOCABULARY
-from recollect.store.database import FILE
+from recollect.store.joining.folders import find_stores
 
 # A label names what differs from a recipe after this word; no recipe's name holds it.
 BUT = " but "
@@ -42,13 +42,10 @@ class StoredResults:
         return sum(row.wall_s or 0.0 for row in self.rows) / 60
 
 
-def find_stores(root: Path) -> list[StoredResults]:
-    """Every folder at or below `root` that holds a database, in the order of names."""
-    stores = []
-    for file in sorted(root.rglob(FILE)):
-        found = Results.load(file.parent)
-        stores.append(StoredResults(file.parent, found.rows, found.curves))
-    return stores
+def load_stores(root: Path) -> list[StoredResults]:
+    """The stores at or below `root`, each by itself."""
+    loaded = [(folder, Results.load(folder)) for folder in find_stores([root])]
+    return [StoredResults(folder, found.rows, found.curves) for folder, found in loaded]
 
 
 def join_stores(stores: Iterable[StoredResults]) -> Results:

@@ -8,9 +8,9 @@ from study_made import study_row, study_rows
 
 from recollect.reports.paper.evidence import (
     StoredResults,
-    find_stores,
     is_reduced,
     join_stores,
+    load_stores,
     rows_by_recipe,
 )
 
@@ -20,11 +20,11 @@ def test_stores_are_found_at_any_depth(tmp_path):
     for name in ("b", "a/deep"):
         make_store(tmp_path / name, small)
     (tmp_path / "empty").mkdir()
-    assert [store.folder for store in find_stores(tmp_path)] == [
+    assert [store.folder for store in load_stores(tmp_path)] == [
         tmp_path / "a" / "deep",
         tmp_path / "b",
     ]
-    assert all(store.is_reduced for store in find_stores(tmp_path))
+    assert all(store.is_reduced for store in load_stores(tmp_path))
 
 
 @pytest.mark.parametrize(
