@@ -335,6 +335,26 @@ def test_what_no_recipe_covers_has_none(spec):
     assert recipe_of(spec) == "none"
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("model.block", "\x1b[31mred\n" + "x" * 9_999),
+        ("model.dropout", 10**400),
+        ("train.steps", 10**400),
+        ("train.warmup", float("nan")),
+        ("train.clip", [[1] * 999]),
+        ("task.filler", {"a": "\x07"}),
+        ("model.mixer", {"name": ["x"], "layers": 3}),
+        ("task.length", True),
+    ],
+)
+def test_a_row_of_unknown_origin_has_a_short_printable_label(path, value):
+    label = recipe_of(changed(made("study"), path, value))
+    assert label.startswith(tuple(RECIPES))
+    assert label.isprintable()
+    assert len(label) < 300
+
+
 def test_half_a_specification_has_a_label_too():
     label = recipe_of({"task": {"name": "mqar"}, "model": {"mixer": None}, "train": {"batch": 0}})
     assert label.startswith(tuple(RECIPES))

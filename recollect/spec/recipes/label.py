@@ -27,6 +27,7 @@ EVALUATION_KEYS = (
 
 VOCABULARY, ALPHABET = 8192, 26  # the study's: runs with fewer tokens or letters are reduced ones
 UNCOVERED = "none"
+MOST_LETTERS = 60  # of one difference
 
 _TASK_SIZES = (
     *("name", "vocabulary", "length", "pairs", "query", "train_rows", "test_rows"),
@@ -126,9 +127,9 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _count(table: Mapping[str, Any], key: str) -> int:
-    """A positive whole number; 0 where there is none."""
+    """A positive whole number; 0 where there is none that a run could have."""
     value = table.get(key)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < 2**63 else 0
 
 
 def _words(key: str, value: Any) -> str:
@@ -136,6 +137,12 @@ def _words(key: str, value: Any) -> str:
     if value is _ABSENT:
         return f"no {name}"
     if isinstance(value, str):
-        return _WORDS.get((key, value), f"{name} {value}")
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{name}={value:g}" if number else f"{name}={value}"
+        return _WORDS.get((key, value)) or _short(f"{name} {value}")
+    number = isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
+    return _short(f"{name}={value:g}" if number else f"{name}={value!r:.{MOST_LETTERS}}")
+
+
+def _short(text: str) -> str:
+    """What a row of unknown origin may put into a line."""
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text[: MOST_LETTERS + 1])
+    return clean if len(clean) <= MOST_LETTERS else clean[: MOST_LETTERS - 1] + "…"

@@ -18,7 +18,7 @@ epochs = 50
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class Recipe:
         """Its part for a task; None if it does not cover that one."""
         return next((part for part in self.parts if task in part.tasks), None)
 
-    @cache  # noqa: B019 -- three recipes, which live as long as the program
+    @lru_cache(maxsize=1000)  # noqa: B019 -- recipes live as long as the program
     def choices(self, task: str, mixers: tuple[str, ...]) -> dict[str, Any] | None:
         """All choices by flat key ("train.warmup"); None for a task it does not cover."""
         part = self.part_of(task)
