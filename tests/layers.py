@@ -29,7 +29,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "layers and data": ("model", "model.layers", "model.layers.*", "model.channel", "tasks.*"),
     "mixers": ("mixers.*",),
     "model and training": ("model.*", "training", "training.*"),
-    "weights and checkpoints": ("store.tensor_file", "store.checkpoint", "store.weights"),
+    "weights and checkpoints": (
+        "store.checking.folder", "store.tensor_file", "store.checkpoint", "store.weights"),
     "running": ("running", "running.*"),
     "reports": ("reports", "reports.*"),
     "interface": ("api", "cli", "cli.*", "__main__"),

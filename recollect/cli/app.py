@@ -75,6 +75,7 @@ for verb in (
     train.run,
     train.resume,
     folders.status,
+    folders.check,
     folders.merge,
     show.report,
     show.watch,

@@ -1,13 +1,13 @@
-"""Verbs about folders of results: status, merge, export."""
+"""Verbs about folders of results: status, check, merge, export."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.options import Folder, Output, collect_planned
+from recollect.cli.options import Folder, Output, Plugins, collect_planned, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say, time_text, write
-from recollect.errors import SpecError
+from recollect.errors import SpecError, StoreError, noticing_damage
 
 if TYPE_CHECKING:
     from recollect.store import Store
@@ -86,6 +86,35 @@ def _say_sweeps(store: "Store") -> None:
         say(f"  {sweep.name}: {counts_text(count_statuses(own))}")
     for text in search_texts(store, list(rows.values())):
         say(f"  search of {text}")
+
+
+def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
+    """Verify everything in a folder: ids, checksums, curves, checkpoints, weights.
+
+    Nothing is changed. Exit code 0: all is as it was written; 3: something is not, one line each.
+    """
+    from recollect.analysis import count_text
+    from recollect.store.checking.folder import check_folder
+
+    load_plugins(plugin)
+    with noticing_damage():  # it is said here, all of it
+        found = check_folder(folder)
+    for finding in found.findings:
+        complain(finding)
+    say(
+        f"{folder}: {count_text(found.runs, 'run')}, {count_text(found.points, 'evaluation')}, "
+        f"{count_text(found.checkpoints, 'checkpoint')}, {found.weights} files of weights"
+    )
+    if found.unsummed:
+        say(f"{count_text(found.unsummed, 'run')} older than checksums: no checksum yet")
+    if found.unread:
+        say(
+            f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right, what "
+            "the options mean was not asked (--plugin FILE.py)"
+        )
+    if found.findings:
+        raise typer.Exit(StoreError.exit_code)
+    say("all as it was written")
 
 
 def merge(

@@ -16,6 +16,7 @@ from recollect.running.events import Advanced, Event, PackStarted, RunEnded, Run
 from recollect.running.shapes import Shapes
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
+from recollect.store.checkpoint import SavedCheckpoint
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.early import EarlyDecisions
@@ -36,13 +37,13 @@ class Choice:
     runs: tuple[RunSpec, ...]
     state: PopulationState | None  # where they stand, if not at their start
     limit: int | None  # the most runs that they may train beside, themselves included
-    saved_as: tuple[str, ...] = ()  # the members of the checkpoint that they go on from
+    saved: SavedCheckpoint | None = None  # what they go on from
 
     def select(self, run_ids: Collection[str]) -> "Choice":
         """Some of these runs."""
         runs = tuple(run for run in self.runs if run.run_id in run_ids)
         state = self.state.select([run.run_id for run in runs]) if self.state else None
-        return Choice(runs, state, self.limit, self.saved_as)
+        return Choice(runs, state, self.limit, self.saved)
 
 
 class Pack:
@@ -67,7 +68,8 @@ class Pack:
         self._store, self._keeper, self._shapes = store, keeper, shapes
         self._checkpoints, self._listen = checkpoints, listen
         # The members of each of its checkpoints.
-        self._saved_as = {choice.saved_as} if choice.saved_as else set()
+        self._saved_as = {choice.saved.run_ids} if choice.saved else set()
+        self.began_from = choice.saved
         self._wall_s = dict.fromkeys(claims, 0.0)
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S

@@ -12,13 +12,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from recollect.errors import StoreError
 from recollect.running.events import Event, Remark
 from recollect.running.pack import Choice, Pack
 from recollect.running.planning.memory import count_joining
 from recollect.running.shapes import Shapes, data_key
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
-from recollect.store.checkpoint import SavedCheckpoint
+from recollect.store.checkpoint import FoundCheckpoints, SavedCheckpoint
 from recollect.training.state import PopulationState
 
 
@@ -138,6 +139,7 @@ class PackQueue:
         self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
         self._known = WaitingRuns()
         self._is_stale = True
+        self._told: set[str] = set()
         self._sought = False  # whether checkpoints were looked for at all
         self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
 
@@ -156,10 +158,13 @@ class PackQueue:
             if self._confirm(found.runs):
                 for run in found.runs:
                     self._known.drop(run.run_id)
-                state = _load_state(found.saved, found.runs) if found.saved else None
-                return Choice(
-                    found.runs, state, found.limit, found.saved.run_ids if found.saved else ()
-                )
+                try:
+                    state = _load_state(found.saved, found.runs) if found.saved else None
+                except StoreError as error:
+                    self._tell(str(error))
+                    self.read_again()
+                    continue
+                return Choice(found.runs, state, found.limit, found.saved)
 
     def waiting(self, selection: Selection) -> WaitingRuns:
         """What is todo, except that other processes may have begun some of it."""
@@ -255,14 +260,16 @@ class PackQueue:
             return None
         found = checkpoint.find(self.checkpoints)
         for problem in found.problems:
-            self.store.note("checkpoint", problem)
-            self.listen(Remark(problem))
+            self._tell(problem)
+        usable: dict[str, SavedCheckpoint | None] = {}
         for saved in found.saved:
-            members = [
-                entry
-                for entry in filter(None, map(waiting, saved.run_ids))
-                if found.newest(entry.run.run_id) == saved
-            ]
+            members = []
+            for entry in filter(None, map(waiting, saved.run_ids)):
+                run_id = entry.run.run_id
+                if run_id not in usable:
+                    usable[run_id] = self._usable(entry.run, found)
+                if usable[run_id] == saved:
+                    members.append(entry)
             if members:
                 limit = _limit(members, ())
                 return _Candidate(tuple(entry.run for entry in members[:limit]), limit, saved)
@@ -270,13 +277,52 @@ class PackQueue:
         self._unsaved |= {run_id: entry.attempt for run_id, entry in begun.items()}
         return None
 
+    def _usable(self, run: RunSpec, found: FoundCheckpoints) -> SavedCheckpoint | None:
+        """The furthest checkpoint of a run up to which its curve is whole: what a lost log took
+        from the database cannot be had again from there.
+        """
+        saved = found.of(run.run_id)
+        if not saved:
+            return None
+        there = {point.step for point in self.store.curve(run.run_id)}
+        for entry in saved:
+            missing = [
+                step
+                for step in run.train.evaluation_steps()
+                if step <= entry.step and step not in there
+            ]
+            if not missing and entry.step < run.train.steps:
+                return entry
+            why = (
+                f"evaluations from step {missing[0]} on are not in the database, which is older"
+                if missing
+                else f"the run has only {run.train.steps} steps"
+            )
+            self._tell(f"run {run.run_id}: its checkpoint at step {entry.step} is not used: {why}")
+        return None
+
+    def _tell(self, problem: str) -> None:
+        """Once, however often it is met."""
+        if problem not in self._told:
+            self._told.add(problem)
+            self.store.note("checkpoint", problem)
+            self.listen(Remark(problem))
+
 
 def _load_state(saved: SavedCheckpoint, runs: Iterable[RunSpec]) -> PopulationState:
+    """Refuses, and sets aside, a file that cannot be the state of its members."""
     loaded = checkpoint.load(saved.path)
-    state = PopulationState(
-        loaded.run_ids, loaded.step, loaded.state["steps_since_evaluation"], loaded.tensors
-    )
+    since, members = loaded.state.get("steps_since_evaluation"), len(loaded.run_ids)
+    if type(since) is not int or since < 0:
+        raise _misfit(saved.path, "it does not say when its members were evaluated last")
+    if any(tensor.ndim < 1 or len(tensor) != members for tensor in loaded.tensors.values()):
+        raise _misfit(saved.path, f"its tensors are not those of {members} members")
+    state = PopulationState(loaded.run_ids, loaded.step, since, loaded.tensors)
     return state.select([run.run_id for run in runs])
+
+
+def _misfit(path: Path, why: str) -> StoreError:
+    return StoreError(f"{path}: {why}; kept as {checkpoint.set_aside(path).name}")
 
 
 def _limit(waiting: Iterable[Waiting], packs: Iterable[Pack]) -> int | None:

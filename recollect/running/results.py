@@ -9,7 +9,7 @@ from recollect.analysis import flatten
 from recollect.errors import notice_damage
 from recollect.rows import Evaluation, RunRow
 from recollect.store import Store
-from recollect.store.checking.runs import leave_out_wrong, missing_steps
+from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 
@@ -34,7 +34,7 @@ class Results:
         with Store.open(Path(folder), read_only=True) as store:
             leave_out_wrong(store)
             rows, curves = store.rows(), store.curves()
-            gaps = [gap for row in rows if (gap := _gap(row, curves.get(row.run_id, [])))]
+            gaps = [gap for row in rows if (gap := gap_in_curve(row, curves.get(row.run_id, [])))]
         for gap in gaps:
             notice_damage(f"{folder}: {gap}")
         found = (*store.problems, *gaps)
@@ -80,11 +80,3 @@ class Results:
             for row in self.rows
         ]
         return pandas.DataFrame(records)
-
-
-def _gap(row: RunRow, curve: list[Evaluation]) -> str | None:
-    missing = missing_steps(row, curve)
-    if not missing:
-        return None
-    points = f"{len(missing)} points of its curve are missing"
-    return f"run {row.run_id}: {points}, the first at step {missing[0]}"

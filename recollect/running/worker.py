@@ -38,6 +38,7 @@ from recollect.store.ownership import this_process
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.allocator import give_back_freed_memory
+from recollect.training.state import MisfitError
 
 MOST_PACKS = 4  # side by side
 
@@ -177,6 +178,8 @@ class Worker:
                 return
         except (RecollectError, KeyboardInterrupt):
             raise
+        except MisfitError as error:
+            self._set_aside(pack, error)
         except BaseException as error:  # of a plug-in, which may raise what it likes
             code = self.stop()
             # A signal reaches compilers and other children too; what they then say is no result.
@@ -192,6 +195,19 @@ class Worker:
         self._packs.remove(pack)
         if out_of_memory:  # by now nothing holds its memory, the error neither
             self._retry_smaller(pack)
+
+    def _set_aside(self, pack: Pack, error: MisfitError) -> None:
+        """A checkpoint that does not fit its model costs the file; its runs go on from the one
+        before, or from their start.
+        """
+        problem = f"checkpoint: {error}"
+        if pack.began_from is not None:
+            path = pack.began_from.path
+            problem = f"{path}: {error}; kept as {checkpoint.set_aside(path).name}"
+        self.store.note("checkpoint", problem)
+        self.listen(Remark(problem))
+        self.store.release(pack.claims)
+        self.queue.read_again()
 
     def _save_all(self, code: int, packs: Iterable[Pack]) -> Stopped:
         for pack in packs:

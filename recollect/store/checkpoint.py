@@ -69,13 +69,14 @@ class FoundCheckpoints:
     saved: tuple[SavedCheckpoint, ...]
     problems: tuple[str, ...]
 
+    def of(self, run_id: str) -> list[SavedCheckpoint]:
+        """Those that have this run as a member, the furthest first."""
+        found = [saved for saved in self.saved if run_id in saved.run_ids]
+        return sorted(found, key=lambda saved: -saved.step)
+
     def newest(self, run_id: str) -> SavedCheckpoint | None:
         """The furthest checkpoint that has this run as a member."""
-        return max(
-            (saved for saved in self.saved if run_id in saved.run_ids),
-            key=lambda saved: saved.step,
-            default=None,
-        )
+        return next(iter(self.of(run_id)), None)
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -94,9 +95,11 @@ def forget(folder: Path, run_ids: Sequence[str]) -> None:
 
 
 def _prune(folder: Path, run_ids: Sequence[str], keep: int) -> None:
+    steps = {
+        path: path.stem.rpartition("-")[2] for path in folder.glob(f"{_pack(run_ids)}-*{SUFFIX}")
+    }
     by_step = sorted(
-        folder.glob(f"{_pack(run_ids)}-*{SUFFIX}"),
-        key=lambda path: int(path.stem.rpartition("-")[2]),
+        (path for path in steps if steps[path].isdecimal()), key=lambda path: int(steps[path])
     )
     for old in by_step[: len(by_step) - keep]:
         old.unlink(missing_ok=True)
@@ -134,7 +137,7 @@ def find(folder: Path) -> FoundCheckpoints:
         except UnreadableError as error:
             problems.append(str(error))
         except StoreError as error:
-            problems.append(f"{error}; kept as {_set_aside(path).name}")
+            problems.append(f"{error}; kept as {set_aside(path).name}")
     return FoundCheckpoints(tuple(saved), tuple(problems))
 
 
@@ -151,19 +154,26 @@ def discard(folder: Path, finished: Collection[str]) -> list[Path]:
 
 
 def _checked(path: Path, header: Header) -> Header:
-    """The header with members and step as they must be."""
+    """The header with members, step and state as they must be."""
     run_ids, step = header.get("run_ids"), header.get("step")
     if (
         type(step) is not int
+        or step < 0
         or not isinstance(run_ids, list)
+        or not run_ids
         or not all(type(run_id) is str for run_id in run_ids)
+        or len(set(run_ids)) < len(run_ids)
     ):
         raise FORMAT.damaged(path, "its header names no members or no step")
+    if not isinstance(header.get("state"), dict):
+        raise FORMAT.damaged(path, "its header has no state")
     return header | {"run_ids": tuple(run_ids)}
 
 
-def _set_aside(path: Path) -> Path:
-    """Rename a damaged file so that it is not read again, without covering an earlier one."""
+def set_aside(path: Path) -> Path:
+    """Rename a damaged or misfitting file so that it is not read again, without covering an
+    earlier one.
+    """
     names = (path.with_suffix(f".{count}.bad" if count else ".bad") for count in itertools.count())
     bad = next(name for name in names if not name.exists())
     return path.rename(bad)

@@ -93,6 +93,19 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def open_regular(path: Path) -> int:
+    """A handle to read a file; a pipe or a device in its place is refused, not waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise IrregularFileError(errno.EINVAL, "is no regular file", str(path))
+    return handle
+
+
+class IrregularFileError(OSError):
+    """Where a file should be there is a folder, a pipe or a device."""
+
+
 def sweep_orphans(folder: Path) -> list[Path]:
     """Remove the temporary files of processes that are certainly dead, and say which."""
     orphans = [

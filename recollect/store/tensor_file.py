@@ -11,6 +11,7 @@ two layouts:
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,12 @@ import torch
 from torch import Tensor
 
 from recollect.errors import SpecError, StoreError
-from recollect.store.durable import make_folder, write_atomically
+from recollect.store.durable import (
+    IrregularFileError,
+    make_folder,
+    open_regular,
+    write_atomically,
+)
 
 Header = dict[str, Any]  # what JSON can hold
 Tensors = dict[str, Tensor]
@@ -89,10 +95,13 @@ class TensorFormat:
         if self.sealed_as:
             return self._header(path, self._body(path))
         try:
+            os.close(open_regular(path))
             with safetensors.safe_open(path, "pt") as file:
                 header: Header = json.loads(file.metadata()[_KEY])
                 del header[_CHECKSUM]
                 return header
+        except IrregularFileError:
+            raise self.damaged(path, "it is no regular file") from None
         except _UNPARSED as error:
             raise self.damaged(path, repr(error)) from None
 
@@ -109,14 +118,16 @@ class TensorFormat:
 
     def _body(self, path: Path) -> bytes:
         """The safetensors part; that of a sealed file is verified."""
-        if not self.sealed_as:
-            return path.read_bytes()
-        magic = self._magic
+        magic = self._magic if self.sealed_as else b""
         try:
-            with path.open("rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
+                if not self.sealed_as:
+                    return file.read()
                 seal, body = file.read(len(magic) + _CHECKSUM_LINE), file.read()
         except FileNotFoundError:
             raise
+        except IrregularFileError:
+            raise self.damaged(path, "it is no regular file") from None
         except OSError as error:
             raise UnreadableError(
                 f"{path}: cannot be read ({error.strerror}); mend that, then `recollect resume`"

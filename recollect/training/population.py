@@ -27,7 +27,7 @@ from recollect.training.allocator import keep_freed_memory
 from recollect.training.graph import RecordedStep
 from recollect.training.optimiser import AdamW
 from recollect.training.precision import autocast, matmul_precision
-from recollect.training.state import PopulationState
+from recollect.training.state import MisfitError, PopulationState
 
 ROW_MULTIPLE = 32  # floats that a CPU kernel treats at once: two vectors of 16
 
@@ -261,7 +261,8 @@ class Population:
     def restore(self, state: PopulationState) -> None:
         """Go on from a state of exactly these members."""
         if state.run_ids != tuple(run.run_id for run in self.members):
-            raise ValueError("the state belongs to other members")
+            raise MisfitError("it belongs to other members")
+        self._shared_state().require_fit(state)
         with self._on_stream():
             self._load_state(state)
 

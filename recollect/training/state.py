@@ -7,6 +7,10 @@ import torch
 from torch import Tensor
 
 
+class MisfitError(ValueError):
+    """A state that is not one of this population, whatever its file says."""
+
+
 @dataclass(frozen=True)
 class PopulationState:
     """Weights, moments, loss sums and first bad steps;
@@ -17,6 +21,20 @@ class PopulationState:
     step: int
     steps_since_evaluation: int
     tensors: dict[str, Tensor]
+
+    def require_fit(self, other: "PopulationState") -> None:
+        """Refuse another state that does not have exactly the tensors of this one."""
+        for name, mine in self.tensors.items():
+            its = other.tensors.get(name)
+            if its is None:
+                raise MisfitError(f"it has no tensor {name}")
+            if (its.shape, its.dtype) != (mine.shape, mine.dtype):
+                raise MisfitError(
+                    f"its tensor {name} is {tuple(its.shape)} of {its.dtype}, not "
+                    f"{tuple(mine.shape)} of {mine.dtype}"
+                )
+        if len(other.tensors) > len(self.tensors):
+            raise MisfitError("it has more tensors than the model")
 
     def select(self, run_ids: Sequence[str]) -> "PopulationState":
         """The same state for some of its members."""

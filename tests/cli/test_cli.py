@@ -442,6 +442,7 @@ OPTIONS = {
         "--retry-failed",
     },
     "status": {"folder"},
+    "check": {"folder", "--plugin"},
     "merge": {"into", "others"},
     "report": {"folders", "-o", "--output"},
     "watch": {"folders", "--port", "--token"},

@@ -66,6 +66,15 @@ def missing_steps(row: RunRow, curve: Sequence[Evaluation]) -> list[int]:
     return [step for step in run.train.evaluation_steps() if step <= last and step not in there]
 
 
+def gap_in_curve(row: RunRow, curve: Sequence[Evaluation]) -> str | None:
+    """What is missing of the curve of a finished run, as a line."""
+    missing = missing_steps(row, curve)
+    if not missing:
+        return None
+    points = f"{len(missing)} points of its curve are missing"
+    return f"run {row.run_id}: {points}, the first at step {missing[0]}"
+
+
 def _wrong_specification(row: RunRow) -> str | None:
     try:
         text = json.dumps(row.spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
