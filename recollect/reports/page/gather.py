@@ -113,7 +113,7 @@ def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
     return [
         ShownClaim(
             found.claim.name,
-            found.claim.statement,
+            found.claim.shown_statement,
             found.words,
             found.numbers,
             found.figure,

@@ -55,6 +55,11 @@ class Claim:
         return self.name
 
     @property
+    def shown_statement(self) -> str:
+        """The statement, marked where the study does not say so."""
+        return f"{self.statement} (ours)" if self.origin == "ours" else self.statement
+
+    @property
     def has_window(self) -> bool:
         """Whether it turns on the score from which a rate belongs to a window."""
         return any(threshold is WINDOW for threshold in self.thresholds)

@@ -61,9 +61,8 @@ def table_by_recipe(found: ByRecipe) -> Table:
     for beside in zip(*found.values(), strict=True):
         claim = beside[0].claim
         if claim.name not in left_out:
-            ours = " (ours)" if claim.origin == "ours" else ""
             words = [Text(_short(verdict), STYLES[verdict.outcome]) for verdict in beside]
-            shown.add_row(claim.name, without_controls(claim.statement) + ours, *words)
+            shown.add_row(claim.name, without_controls(claim.shown_statement), *words)
     return shown
 
 
