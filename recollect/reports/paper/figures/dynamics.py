@@ -39,7 +39,8 @@ WITHOUT_GAIN: dict[str, Any] = {"fc": "none", "ec": "#b4b4b4", "hatch": ".....",
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Two rows of panels per task, loss above score; single runs are drawn, so there is no band."""
     cells = select_cells(definition, rows, curves)
-    tasks = {cell.column: cell.task for cell in cells}
+    # A task of which nothing has ended yet would be panels without a curve.
+    tasks = {cell.column: cell.task for cell in cells if cell.runs.best}
     models = definition.models(cells)
     styles = line_styles({cell.model: cell.mixer for cell in cells})
     with print_style():
