@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from recollect.errors import SpecError
 from recollect.rows import Status
 from recollect.running.budget import Budget
+from recollect.running.cluster.plan import is_planned
 from recollect.running.events import (
     Event,
     FailedReopened,
@@ -80,6 +81,11 @@ def train(
     from recollect.running.spending import spend, train_stages
     from recollect.running.worker import Worker
 
+    if is_planned(folder):
+        raise SpecError(
+            f"{folder}: planned for many machines; train it with `recollect submit {folder}` or "
+            f"`recollect work {folder}`, or give another --out"
+        )
     policy = _policy(keep, snapshots)
     target = choose_device(device)
     require_processes(workers, target)

@@ -482,6 +482,14 @@ OPTIONS = {
             "--dry-run",
         ),
     },
+    "submit": {
+        *("what", "--out", "--slurm", "--ray", "--set", "--plugin", "--device", "--dry-run"),
+        *("--runs-per-pack", "--time", "--partition", "--account", "--qos", "--constraint"),
+        *("--gres", "--cpus", "--mem", "--array-limit", "--setup", "--address", "--gpus"),
+        "--retry-failed",
+    },
+    "work": {"folder", "--pack", "--device", "--plugin", "--retry-failed"},
+    "collect": {"folder", "--follow", "--settle"},
 }
 
 

@@ -1,0 +1,110 @@
+"""submit, work and collect as a user types them; no scheduler needed."""
+
+from pathlib import Path
+
+import pytest
+from cluster_made import ended, make_attempt, make_plan, name
+
+from recollect.running.results import Results
+
+SWEEP = """
+[task]
+name = "mqar"
+vocabulary = 32
+length = 16
+pairs = 2
+train_rows = 64
+test_rows = 32
+[model]
+mixer = "attention"
+width = 8
+depth = 1
+[train]
+steps = 8
+batch = 16
+evaluations = 2
+[sweep]
+seed = [1, 2, 3, 4]
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    path = tmp_path / "sweep.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+def test_a_dry_run_shows_the_script_and_writes_nothing(command, sweep: Path, tmp_path: Path):
+    code, out, _ = command(
+        *("submit", sweep, "--out", tmp_path / "out", "--slurm", "--dry-run"),
+        *("--partition", "gpu", "--array-limit", "8", "--runs-per-pack", "2"),
+    )
+    assert code == 0
+    assert "4 runs in 2 packs" in out
+    assert "#SBATCH --partition=gpu" in out
+    assert "#SBATCH --array=0-1%8" in out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "out"], "--slurm or --ray: give one of the two"),
+        (["--out", "out", "--slurm", "--ray"], "--slurm or --ray: give one of the two"),
+        (["--slurm"], "say where its results go: --out DIR"),
+        (["--out", "out", "--slurm", "--time", "soon"], "--time 'soon': must be a limit as Slurm"),
+        (["--out", "out", "--slurm", "--time", "2"], "at least 6 minutes are needed"),
+    ],
+)
+def test_bad_requests_are_refused(command, sweep: Path, arguments: list[str], said: str):
+    code, _, error = command("submit", sweep, *arguments)
+    assert code == 2
+    assert said in error
+    assert len(error.strip().splitlines()) <= 3
+
+
+def test_work_without_a_scheduler_trains_all_packs(command, sweep: Path, tmp_path: Path):
+    from recollect.running.cluster.draft import draft_packs, draft_sweep
+    from recollect.spec.sweep import read_sweep
+
+    read = read_sweep(sweep)
+    out = tmp_path / "out"
+    draft_sweep(out, read, draft_packs(read.runs, "cpu", most_runs=2)).write()
+    code, said, _ = command("work", out, "--device", "cpu")
+    assert code == 0
+    assert "pack 1: complete, 2 runs trained here" in said
+    code, said, _ = command("status", out)
+    assert "4 runs = 4 done + 0 failed + 0 to do; 2 of 2 packs complete" in said
+    code, said, _ = command("export", out)
+    assert code == 0
+    assert len(said.strip().splitlines()) == 5
+    assert {row.status for row in Results.load(out).rows} == {"done"}
+
+
+def test_collect_reports_attempts_that_differ(command, tmp_path: Path):
+    plan = make_plan(tmp_path / "out", packs=1, runs=1)
+    make_attempt(plan, 0, "1-made-a", [ended(name(0, 0))])
+    make_attempt(plan, 0, "2-made-b", [ended(name(0, 0), 0.01)], 0.01)
+    code, out, _ = command("collect", plan.folder)
+    assert code == 3
+    assert "ended differently in 1-made-a and 2-made-b" in out
+    assert "--settle first" in out
+    code, out, _ = command("collect", plan.folder, "--settle", "first")
+    assert code == 0
+    assert "1 runs = 1 done" in out
+    code, _, error = command("collect", plan.folder, "--settle", "middle")
+    assert (code, "must be first or last" in error) == (2, True)
+
+
+def test_a_folder_without_a_plan(command, tmp_path: Path):
+    code, _, error = command("collect", tmp_path)
+    assert code == 2
+    assert "no plan.recollect in it; `recollect submit SPEC --out" in error
+
+
+def test_run_leaves_a_planned_folder_alone(command, sweep: Path, tmp_path: Path):
+    plan = make_plan(tmp_path / "out", packs=1)
+    code, _, error = command("run", sweep, "--out", plan.folder, "--device", "cpu")
+    assert code == 2
+    assert "planned for many machines" in error
