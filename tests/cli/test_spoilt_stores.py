@@ -7,9 +7,9 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Said
 from stores_spoilt import spoil, spoilt_stores
 
 from recollect.store import Store
@@ -46,7 +46,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_every_command_reads_a_spoilt_store(
-    tmp_path: Path, sound: Path, name: str, command: Callable[..., Said]
+    tmp_path: Path, sound: Path, name: str, command: Callable[..., Any]
 ) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
@@ -87,7 +87,7 @@ def test_every_command_reads_a_spoilt_store(
     ],
 )
 def test_a_bad_row_costs_that_row_and_is_named(
-    tmp_path: Path, sound: Path, name: str, left: int, command: Callable[..., Said]
+    tmp_path: Path, sound: Path, name: str, left: int, command: Callable[..., Any]
 ) -> None:
     shutil.copyfile(sound, tmp_path / FILE)
     spoil(tmp_path / FILE, SPOILT[name])

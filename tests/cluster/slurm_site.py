@@ -67,6 +67,13 @@ class SlurmSite:
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
+    def ask_gently(self, *command: str) -> bool:
+        """Whether it worked."""
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, timeout=60, check=False
+        )
+        return done.returncode == 0
+
     def running(self) -> list[str]:
         """Tasks that wait or run, as "12_3 RUNNING n0"."""
         return self.ask("squeue", "-h", "-r", "-o", "%i %T %N").splitlines()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Outcome, outcome, recollect
+from cluster_runs import Outcome, outcome, recollect
 
 from recollect.running.cluster.collect import Collector
 from recollect.running.cluster.draft import draft_packs, draft_sweep

@@ -126,7 +126,7 @@ def test_a_file_that_was_loaded_without_being_named_is_loaded_by_processes_too(
         def work(self, store):
             pass
 
-    monkeypatch.setattr("recollect.running.processes.WorkerProcesses", Processes)
+    monkeypatch.setattr("recollect.running.processes.parent.WorkerProcesses", Processes)
     engine.train(out, device="cpu", workers=2)
     assert given == [(2, (plugin,))]
 

@@ -139,13 +139,17 @@ def test_damaged_files_never_cover_one_another(tmp_path: Path) -> None:
     ]
 
 
+def test_a_folder_in_the_place_of_a_checkpoint_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "y-1.ckpt").mkdir()
+    assert "it is no regular file" in checkpoint.find(tmp_path).problems[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["y-1.bad"]
+
+
 def test_what_cannot_be_read_now_is_left_in_place(tmp_path: Path) -> None:
     newer = tmp_path / "x-1.ckpt"
     newer.write_bytes(b"recollect checkpoint 2\nsomething to come")
-    (tmp_path / "y-1.ckpt").mkdir()
     problems = checkpoint.find(tmp_path).problems
     assert "written by another version of recollect; upgrade" in problems[0]
-    assert "cannot be read (Is a directory)" in problems[1]
     assert newer.exists()
     with pytest.raises(StoreError, match="no such checkpoint"):
         checkpoint.load(tmp_path / "z-1.ckpt")

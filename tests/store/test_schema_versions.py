@@ -26,7 +26,7 @@ PAGE = 4096
 TEXTS = {
     1: "1ac047529fea60e1",
     2: "c074c5cab0cc8aa9",
-    3: "?",
+    3: "01733b348237d53e",
 }  # digests of what each version begins with
 
 

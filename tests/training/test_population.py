@@ -280,9 +280,9 @@ def test_the_state_of_one_member_has_no_padding(make_run, make_population):
 def test_a_state_of_others_is_refused(make_run, make_population):
     a, b = make_run(), make_run(seed=1)
     state: PopulationState = make_population([a, b]).state()
-    with pytest.raises(ValueError, match="the state belongs to other members"):
+    with pytest.raises(ValueError, match="it belongs to other members"):
         make_population([b, a]).restore(state)
-    with pytest.raises(ValueError, match="the state belongs to other members"):
+    with pytest.raises(ValueError, match="it belongs to other members"):
         make_population([a, b]).restore(dataclasses.replace(state, run_ids=(a.run_id,)))
 
 
