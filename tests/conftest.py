@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import hypothesis
 import pytest
 
 from recollect.mixers.registry import MIXERS
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 # Read when torch is loaded: threads that wait for each other sleep. Spinning, as is the default,
 # they take minutes on a busy machine; the numbers are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("recollect", deadline=None)
+hypothesis.settings.load_profile("recollect")
 
 MakeRun = Callable[..., RunSpec]
 MakePopulation = Callable[[Sequence[RunSpec]], "Population"]

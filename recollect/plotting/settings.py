@@ -4,6 +4,7 @@ Figures are made through matplotlib's objects alone: without pyplot nothing is r
 and no window system is needed.
 """
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from recollect.plotting.colours import FAINT, INK
 
 DOTTED = (0, (1, 1.5))  # the level of chance
 PRINT_DPI, SCREEN_DPI = 200, 150
+_TIME = "SOURCE_DATE_EPOCH"
 
 _BOTH: dict[Any, Any] = {
     "axes.edgecolor": FAINT,
@@ -81,8 +83,23 @@ def to_bytes(
     with (
         matplotlib.rc_context({**settings, "svg.hashsalt": "recollect"}),
         warnings.catch_warnings(),
+        _no_time_of_day(),
     ):
         # A name may hold letters that matplotlib's own font lacks; boxes are better than no figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(out, format=form, dpi=dpi, metadata=_NO_METADATA[form])
     return out.getvalue()
+
+
+@contextmanager
+def _no_time_of_day() -> Iterator[None]:
+    """The fonts inside a PDF hold the time at which they were cut to size, unless this variable
+    names another one.
+    """
+    is_given = _TIME in os.environ
+    os.environ.setdefault(_TIME, "0")
+    try:
+        yield
+    finally:
+        if not is_given:
+            del os.environ[_TIME]

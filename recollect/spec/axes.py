@@ -11,6 +11,7 @@ from typing import Any
 from recollect.errors import SpecError
 from recollect.spec.base import shorten
 
+MAX_AXES = 100
 GRID_KEYS = {"from", "to", "points"}
 # A bare name of these stands for a table with that name.
 NAMED = ("mixer", "task")
@@ -65,6 +66,10 @@ def read_axes(table: Any) -> SweepAxes:
     if not isinstance(table, dict):
         raise SpecError(
             f"sweep = {shorten(table)}: must be a table of axes, for example seed = [42, 123]"
+        )
+    if len(table) > MAX_AXES:
+        raise SpecError(
+            f"sweep: {len(table):,} axes; at most {MAX_AXES} make sense: leave some out"
         )
     single = {key: value for key, value in table.items() if key not in ("zip", "variant")}
     axes = [

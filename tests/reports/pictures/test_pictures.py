@@ -333,3 +333,11 @@ def test_every_kind_compares(kind):
     )
     text = words(draw(kind, source(mine), source(theirs, "theirs")))
     assert "theirs" in text
+
+
+def test_the_time_of_day_is_in_no_file(monkeypatch):
+    """Fonts inside a PDF would hold it."""
+    rows = two_mixers()
+    first = to_bytes(draw("curves", source(rows)), "pdf", 50)
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    assert to_bytes(draw("curves", source(rows)), "pdf", 50) == first
