@@ -26,9 +26,10 @@ unit: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 \
 	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster
 
-# Alone: they kill processes at random moments and measure what is left.
+# By themselves: they kill processes at random moments and measure what is left. Most of the time
+# they wait, so two files run at a time.
 faults: $(VENV)/installed-dev
-	$(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/faults
 
 # The long version: hundreds of kills, flipped bits and hostile inputs, and ten minutes of many tiny
 # packs. Prints what it found; where all of it is zero, docs/guarantees.md gets it.

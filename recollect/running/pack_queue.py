@@ -53,6 +53,7 @@ class WaitingRuns:
         self._groups: dict[str, dict[str, Group]] = {}
         self._places: dict[str, tuple[str, str]] = {}  # of each run: its data, its shape
         self._begun: Group = {}
+        self._left: set[str] = set()  # shapes of which none waited any more
 
     def __len__(self) -> int:
         return len(self._places)
@@ -68,7 +69,11 @@ class WaitingRuns:
         run_id = waiting.run.run_id
         data, shape = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
         self._places[run_id] = data, shape
-        self._groups.setdefault(data, {}).setdefault(shape, {})[run_id] = waiting
+        shapes = self._groups.setdefault(data, {})
+        if shape in self._left and shape not in shapes:
+            # Given back, in order to train with fewer: its kernels are there, so it is next.
+            self._groups[data] = shapes = {shape: {}, **shapes}
+        shapes.setdefault(shape, {})[run_id] = waiting
         if waiting.attempt:
             self._begun[run_id] = waiting
 
@@ -78,6 +83,7 @@ class WaitingRuns:
         del self._groups[data][shape][run_id]
         if not self._groups[data][shape]:
             del self._groups[data][shape]
+            self._left.add(shape)
         if not self._groups[data]:
             del self._groups[data]
 
