@@ -118,7 +118,8 @@ def _exit_code() -> int:
 
 def _run_verb() -> int:
     try:
-        result = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        arguments = sys.argv[1:] or ["--help"]
+        result = app(arguments, prog_name="recollect", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except ReaderGone as gone:
         return gone.exit_code
@@ -130,6 +131,8 @@ def _run_verb() -> int:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 130
+    except SystemExit as ended:  # typer's own, after it has shown a completion
+        return ended.code if isinstance(ended.code, int) else 1
     except BaseException as error:  # what a plug-in raises may be of any kind
         if os.environ.get("RECOLLECT_DEBUG"):
             raise
