@@ -173,16 +173,16 @@ def plan(store: Store, sweep: Sweep) -> PlanCounts:
     return store.plan(runs, sweep.name, sweep.source)
 
 
-def _require_code(store: Store, is_planned: bool, device: "torch.device") -> None:
-    """Refuse to go on with runs whose mixers are not loaded, or no longer work. Those that were
-    `is_planned` just now have been tried.
+def _require_code(store: Store, was_tried: bool, device: "torch.device") -> None:
+    """Refuse to go on with runs whose mixers are not loaded, or no longer work; `was_tried`: they
+    have just been planned, and so tried.
     """
     from recollect.mixers.plugins.remembered import has_plugins, require_plugins
     from recollect.mixers.plugins.runs import require_mixers
 
     if has_plugins(store):
         require_plugins(store, [json.loads(todo.spec) for todo in store.todo()])
-        if not is_planned:
+        if not was_tried:
             require_mixers([RunSpec.from_json(todo.spec) for todo in store.todo()], device)
 
 

@@ -8,7 +8,6 @@ bad although sound ones follow was damaged after it was written.
 import hashlib
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from recollect.errors import StoreError
@@ -114,10 +113,5 @@ class FrameWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
