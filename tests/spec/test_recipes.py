@@ -368,7 +368,7 @@ def test_labels_need_neither_torch_nor_pydantic():
 
 def test_labels_are_quick():
     spec = made("study")
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(2_000):
         recipe_of(spec)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

@@ -1,0 +1,140 @@
+"""What the command line offers: the list of all options, frozen; help, version, completion."""
+
+import os
+import subprocess
+import sys
+
+import typer
+
+import recollect
+from recollect.cli import app as cli
+
+
+def test_nothing_asked_is_help(command):
+    said = command()
+    assert (said.code, said.err) == (0, "")
+    assert said.out == command("--help").out
+
+
+def test_the_module_is_the_command():
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "recollect", "tasks", "mqr"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "recollect: 'mqr' is no task here; did you mean mqar?\n",
+    )
+
+
+# ---- the frozen list ----
+
+OPTIONS = {
+    "claims": {"folders", "--recipe", "--only", "--json", "-o", "--output"},
+    "demo": {"--out", "--device"},
+    "run": {
+        "specs",
+        "--out",
+        "--recipe",
+        "--set",
+        "--device",
+        "--plugin",
+        "--keep",
+        "--snapshots",
+        "--budget",
+        "--search",
+        "--workers",
+        "--dry-run",
+    },
+    "resume": {
+        *("folder", "--device", "--plugin", "--budget", "--search", "--workers"),
+        "--retry-failed",
+    },
+    "status": {"folder"},
+    "check": {"folder", "--plugin"},
+    "merge": {"into", "others"},
+    "report": {"folders", "-o", "--output"},
+    "watch": {"folders", "--port", "--token"},
+    "inspect": {"folder", "run", "--again", "--device", "--plugin"},
+    "figure": {
+        *("name", "folders", "-o", "--output", "--band", "--size", "--title"),
+        *("--caption", "--compare", "--where", "--tau", "--against"),
+    },
+    "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
+    "failures": {"folder"},
+    "mixers": {"name", "--width", "--length", "--plugin"},
+    "bench": {
+        "--mixer",
+        "--shape",
+        "--population",
+        "--precision",
+        "--against",
+        "--json",
+        "--device",
+    },
+    "tasks": {"name"},
+    "presets": {"name"},
+    "recipes": {"name"},
+    "doctor": set(),
+    "score": {
+        *(
+            "mixer",
+            "--out",
+            "--card",
+            "--budget",
+            "--set",
+            "--device",
+            "--plugin",
+            "--workers",
+            "--against",
+            "--save",
+            "--dry-run",
+        ),
+    },
+    "submit": {
+        *("what", "--out", "--slurm", "--ray", "--set", "--plugin", "--device", "--dry-run"),
+        *("--runs-per-pack", "--time", "--partition", "--account", "--qos", "--constraint"),
+        *("--gres", "--cpus", "--mem", "--array-limit", "--setup", "--address", "--gpus"),
+        "--retry-failed",
+    },
+    "work": {"folder", "--pack", "--device", "--plugin", "--retry-failed"},
+    "collect": {"folder", "--follow", "--settle"},
+}
+
+
+def test_no_command_and_no_option_comes_or_goes_unnoticed():
+    commands = typer.main.get_command(cli.app).commands
+    found = {
+        name: {option for parameter in entry.params for option in parameter.opts}
+        for name, entry in commands.items()
+    }
+    assert found == OPTIONS
+
+
+def test_help_is_whole_and_short_to_ask_for(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = command("-h")
+    assert (said.code, said.err) == (0, "")
+    assert "..." not in said.out.split("Commands:")[1]
+    assert "recollect run sweep.toml --out out " in said.out
+    assert "recollect run paper:fig1:small --out out --budget 10\n" in command("run", "-h").out
+    assert command("--version").out == f"recollect {recollect.__version__}\n"
+
+
+def test_shells_can_complete_verbs(command, monkeypatch):
+    # Else the shell is the one that this process runs under, whichever that is.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    said = command("--show-completion", "bash")
+    assert said.code == 0
+    assert "_RECOLLECT_COMPLETE=complete_bash" in said.out
+
+
+def test_every_command_and_option_is_explained():
+    for name, entry in typer.main.get_command(cli.app).commands.items():
+        assert entry.help, name
+        for parameter in entry.params:
+            assert parameter.help, f"{name} {parameter.name}"
