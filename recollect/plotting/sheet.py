@@ -22,6 +22,7 @@ from matplotlib.patches import Patch, Rectangle
 from recollect.analysis import rate_text
 from recollect.errors import SpecError
 from recollect.plotting.colours import FAINT, INK, NO_RESULT, LineStyle
+from recollect.plotting.layout import SteadyLayout
 from recollect.plotting.settings import DOTTED
 from recollect.plotting.text import LONGEST_LINE, printable, write, write_wrapped
 
@@ -99,7 +100,7 @@ def finish(
     whole = panels + below + above
     figure.set_size_inches(width, whole)
     figure.set_layout_engine(
-        "constrained", rect=(0, below / whole, 1, panels / whole), w_pad=0.04, h_pad=0.04
+        SteadyLayout(rect=(0, below / whole, 1, panels / whole), w_pad=0.04, h_pad=0.04)
     )
     for number, line in enumerate(headings):
         y = 1 - (0.06 + number * TITLE_LINE) / whole

@@ -284,10 +284,9 @@ def _backward(
             dc += tl.load(dseen_ptr + dense, mask=inside, other=0.0)
         tl.store(dc_ptr + dense, dc.to(dtype), mask=inside)
     # Side by side: the gradients of the three projections, of their blocks alone, and of the gates'
-    # weights.
+    # weights. Zeros for queries made elsewhere: all shares are added up.
     shares_ptr += (member * blocks + block) * width * (3 * SIZE + 2 * gates)
-    if query_ptr is not None:
-        tl.store(shares_ptr + at, dquery, mask=there)
+    tl.store(shares_ptr + at, dquery, mask=there)
     tl.store(shares_ptr + width * SIZE + at, dkey * scale, mask=there)
     tl.store(shares_ptr + 2 * width * SIZE + at, dvalue, mask=there)
     tl.store(shares_ptr + 3 * width * SIZE + gate_at, dgate_c, mask=gate_there)

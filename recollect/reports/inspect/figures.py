@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 
 from recollect.analysis import bumps
 from recollect.plotting.colours import FAINT, INK, PALETTE, series_style
+from recollect.plotting.layout import SteadyLayout
 from recollect.plotting.settings import DOTTED
 from recollect.reports.inspect.record import MOMENTS, InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
@@ -76,7 +77,7 @@ def maps_figure(found: Inspection) -> Figure | None:
     heads = heads_of(found, MOST_MAPS)
     if not heads:
         return None
-    figure = Figure(figsize=(7.4, 0.7 + 3.1 * len(heads)), layout="constrained")
+    figure = Figure(figsize=(7.4, 0.7 + 3.1 * len(heads)), layout=SteadyLayout())
     axes = figure.subplots(len(heads), len(MOMENTS), squeeze=False)
     image = None
     for head, line in zip(heads, axes, strict=True):
@@ -139,7 +140,7 @@ def scores_figure(found: Inspection) -> Figure | None:
     panels = [_question_lines(found, heads)] if heads[0].score(INDUCTION) else []
     previous = PREVIOUS_AT_VALUES if heads[0].score(PREVIOUS_AT_VALUES) else PREVIOUS
     panels.append({previous: [head.score(previous) for head in heads]})
-    figure = Figure(figsize=(6.2, 2.2 + 2.2 * len(panels)), layout="constrained")
+    figure = Figure(figsize=(6.2, 2.2 + 2.2 * len(panels)), layout=SteadyLayout())
     loss_ax, *score_axes = figure.subplots(1 + len(panels), 1, sharex=True)
     curve = [
         (0, found.losses[0]),
@@ -215,7 +216,7 @@ def questions_figure(found: Inspection) -> Figure | None:
     heads = [head for head in heads_of(found) if head.score(INDUCTION)]
     if not heads:
         return None
-    figure = Figure(figsize=(6.2, 3.0), layout="constrained")
+    figure = Figure(figsize=(6.2, 3.0), layout=SteadyLayout())
     axes = figure.subplots(1, len(MOMENTS), sharey=True)
     for moment, ax in enumerate(axes):
         for index, head in enumerate(heads):
@@ -242,7 +243,7 @@ def questions_figure(found: Inspection) -> Figure | None:
 def memory_figure(found: Inspection) -> Figure | None:
     """|Phi| against distance where there is one, and the gradient of the loss against distance."""
     heads = heads_of(found)
-    figure = Figure(figsize=(8.6 if heads else 4.6, 3.5), layout="constrained")
+    figure = Figure(figsize=(8.6 if heads else 4.6, 3.5), layout=SteadyLayout())
     axes = figure.subplots(1, 2 if heads else 1, squeeze=False)[0]
     if heads:
         _draw_mass(axes[0], heads)

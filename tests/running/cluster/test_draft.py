@@ -37,8 +37,10 @@ def test_every_run_is_in_one_pack_of_its_shape(
     for pack in packs:
         assert 1 <= len(pack.runs) <= (most or MOST_RUNS)
         assert len({runs[run.run_id].shape_id for run in pack.runs}) == 1
-    sizes = [len(pack.runs) for pack in packs if runs[pack.runs[0].run_id].model.mixer.name]
-    assert max(sizes) - min(sizes) <= 1
+    sizes: dict[str, list[int]] = {}
+    for pack in packs:
+        sizes.setdefault(runs[pack.runs[0].run_id].shape_id, []).append(len(pack.runs))
+    assert all(max(of_shape) - min(of_shape) <= 1 for of_shape in sizes.values())
     assert [pack.seconds for pack in packs] == sorted((p.seconds for p in packs), reverse=True)
 
 
