@@ -40,8 +40,8 @@ What a number means:
 - How firm a verdict is: the share of {resamples} resamples with the same verdict. Each draws the
   seeds of every rate anew, with replacement.
 - Where a rule allows for seed noise, a contradiction must exceed {noises:g} standard errors.
-- Compared with chance, a diverged run counts as 0; elsewhere as chance. Beside chance stands what
-  position alone gives, which is more where queries follow the power law.
+- A diverged run counts as 0. Beside chance stands what position alone gives, which is more where
+  queries follow the power law.
 
 Rows of a smaller scale never decide a claim. What the same rule says about them is reported as "at
 reduced scale".

@@ -81,7 +81,9 @@ class RunRow:
 
     @property
     def score(self) -> float | None:
-        """The number a run is judged by. A diverged run counts as chance: NaN weights answer so."""
+        """The number a run is judged by. A diverged run counts as 0: at chance it would look like a
+        model that has learnt what there is to choose from.
+        """
         if self.status == "diverged":
-            return self.chance
+            return 0.0
         return self.exact if self.score_name == "exact" else self.accuracy

@@ -20,6 +20,7 @@ from recollect.analysis.windows import (
 )
 from recollect.rows import RunRow
 from recollect.spec.cell import cell_id
+from recollect.tasks.options.pairs import MqarSpec
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Rate:
 
     lr: float
     rows: tuple[RunRow, ...]
-    scores: dict[int, float]  # by seed: diverged runs at chance, runs without a result not at all
+    scores: dict[int, float]  # by seed: diverged runs as 0, runs without a result not at all
     drawn: tuple[RunRow, ...] = ()  # the runs of `scores` where seeds were drawn anew
 
     @property
@@ -64,6 +65,26 @@ class Cell:
     @property
     def chance(self) -> float:
         return self.rates[0].rows[0].chance
+
+    @property
+    def position_only(self) -> float:
+        """The score of a model that sees where it is asked and binds nothing; chance where nothing
+        more is known.
+        """
+        from recollect.tasks.options.placement import position_only_accuracy  # numpy
+
+        task = self.rows[0].spec.get("task", {})
+        if task.get("name") != "mqar" or self.score_name != "accuracy":
+            return self.chance
+        try:
+            return position_only_accuracy(MqarSpec.model_validate(task))
+        except (ValueError, TypeError):  # of another version
+            return self.chance
+
+    @property
+    def position_helps(self) -> bool:
+        """Whether that is more than chance, by as much as a score is written."""
+        return self.position_only - self.chance >= 0.001
 
     @property
     def score_name(self) -> str:

@@ -116,9 +116,6 @@ def _check(rates: Sequence[float], scores: Sequence[float], tau: float) -> None:
             f"rates = {list(rates)[:6]}: must be positive and ascending; sort them and drop repeats"
         )
     if not all(math.isfinite(score) for score in scores):
-        raise SpecError(
-            "a score is not finite: count a diverged run at its task's chance level (RunRow.score "
-            "does)"
-        )
+        raise SpecError("a score is not finite: count a diverged run as 0 (RunRow.score does)")
     if not 0 < tau <= 1:
         raise SpecError(f"tau = {tau}: must be above 0 and at most 1; for example tau = {TAU}")

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from recollect.plotting.colours import FAINT, INK
 
 DOTTED = (0, (1, 1.5))  # the level of chance
+SPARSELY_DOTTED = (0, (1, 5))  # of what positions alone give away
 PRINT_DPI, SCREEN_DPI = 200, 150
 _TIME = "SOURCE_DATE_EPOCH"
 

@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from recollect.analysis import rate_text
+from recollect.analysis import Cell, rate_text
 from recollect.errors import SpecError
 from recollect.plotting.colours import FAINT, INK, NO_RESULT, LineStyle
 from recollect.plotting.layout import SteadyLayout
-from recollect.plotting.settings import DOTTED
+from recollect.plotting.settings import DOTTED, SPARSELY_DOTTED
 from recollect.plotting.text import LONGEST_LINE, printable, write, write_wrapped
 
 # Inches, measured on matplotlib's own font: it reports sizes of text only after drawing.
@@ -34,6 +34,7 @@ LEGEND_LETTER, LEGEND_HANDLE, LEGEND_LINE = 0.068, 0.52, 0.17
 # A run that diverged.
 CROSS: dict[str, Any] = {"marker": "x", "ms": 5.5, "mew": 1.1, "ls": "", "zorder": 5}
 HATCH = "//////"
+POSITION_ALONE = "position alone"
 LegendEntry = tuple[Artist, str]
 
 
@@ -185,10 +186,16 @@ def score_axis(ax: Axes, label: str) -> None:
         ax.set_ylabel(label)
 
 
-def draw_chance(ax: Axes, chances: Iterable[float]) -> None:
-    """A dotted line at each level of chance."""
-    for chance in sorted(set(chances)):
-        ax.axhline(chance, color=FAINT, lw=1.1, ls=DOTTED, zorder=1)
+def draw_floors(ax: Axes, cells: Sequence[Cell]) -> None:
+    """A dotted line at each level of chance, and one with fewer dots at what position alone gives
+    beyond it.
+    """
+    chances = sorted({cell.chance for cell in cells})
+    beyond = {cell.position_only for cell in cells if cell.position_helps}
+    for level in chances:
+        ax.axhline(level, color=FAINT, lw=1.1, ls=DOTTED, zorder=1)
+    for level in sorted(beyond):
+        ax.axhline(level, color=FAINT, lw=1.1, ls=SPARSELY_DOTTED, zorder=1, label=POSITION_ALONE)
 
 
 def mark_missing(ax: Axes, text: str, low: float = 0.0, high: float = 1.0) -> None:
@@ -231,6 +238,9 @@ def drawn_lines(figure: Figure) -> list[Line2D]:
 def marks(figure: Figure) -> list[LegendEntry]:
     """What a legend says of the marks that all figures share: chance, and others that occur."""
     entries: list[LegendEntry] = [(Line2D([], [], color=FAINT, lw=1.1, ls=DOTTED), "chance")]
+    if any(line.get_label() == POSITION_ALONE for line in drawn_lines(figure)):
+        floor = Line2D([], [], color=FAINT, lw=1.1, ls=SPARSELY_DOTTED)
+        entries.append((floor, POSITION_ALONE))
     if any(line.get_marker() == CROSS["marker"] for line in drawn_lines(figure)):
         entries.append((Line2D([], [], color=FAINT, **CROSS), "diverged run"))
     if any(patch.get_hatch() == HATCH for ax in figure.axes for patch in ax.patches):

@@ -43,10 +43,8 @@ def results_text(cells: Sequence[Cell]) -> str:
     rows = [row for cell in cells for row in cell.rows]
     scored = sum(cell.scored_runs for cell in cells)
     diverged = sum(row.status == "diverged" for row in rows)
-    return (
-        f"{scored} of {len(rows)} planned runs have a result, {diverged} of them diverged "
-        "(counted at chance)."
-    )
+    lost = f"{diverged} of them diverged (counted as 0)" if diverged else "none diverged"
+    return f"{scored} of {len(rows)} planned runs have a result, {lost}."
 
 
 def recipe_text(specs: Sequence[Mapping[str, Any]]) -> str:

@@ -1,5 +1,7 @@
 """Runs are grouped into cells and named by what differs."""
 
+from dataclasses import replace
+
 import pytest
 from rows_made import make_row, make_sweep, only_cell
 
@@ -20,7 +22,7 @@ def test_runs_that_differ_in_rate_and_seed_alone_are_one_cell():
     assert cell.name == "attention"
 
 
-def test_diverged_counts_at_chance_and_the_unfinished_do_not_count():
+def test_diverged_counts_as_nothing_and_the_unfinished_do_not_count():
     rows = [
         make_row(seed=1, score=1.0),
         make_row(seed=2, score=0.9, status="diverged", diverged_step=7),
@@ -29,7 +31,7 @@ def test_diverged_counts_at_chance_and_the_unfinished_do_not_count():
         make_row(seed=5, score=None, status="todo"),
     ]
     cell = only_cell(rows)
-    assert cell.rates[0].scores == {1: 1.0, 2: 0.25}
+    assert cell.rates[0].scores == {1: 1.0, 2: 0.0}
     assert cell.scored_runs == 2
     assert len(cell.rows) == 5
     assert (
@@ -73,3 +75,32 @@ def test_bootstrap_interval_agrees_with_all_resamples_of_three_seeds():
         pytest.approx(min(widths)),
         pytest.approx(max(widths)),
     )
+
+
+# ---- what a score is compared with ----
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ({"name": "mqar", "length": 64, "pairs": 4, "placement": "uniform"}, 0.25),
+        # Two keys draw from slots of weight 1 and 1 / 2 ** .9: the first is the likelier one.
+        (
+            {"name": "mqar", "length": 8, "pairs": 2, "placement": "power", "power": 0.1},
+            1 / (1 + 2**-0.9),
+        ),
+        ({"name": "copying"}, 0.25),
+        ({"name": "of another version"}, 0.25),
+        ({}, 0.25),
+    ],
+)
+def test_what_positions_give_away_is_known_of_mqar_alone(task, expected):
+    row = make_row()
+    cell = only_cell([replace(row, spec=row.spec | {"task": task})])
+    assert cell.position_only == pytest.approx(expected)
+    assert cell.position_helps == (expected > 0.25)
+
+
+def test_by_rows_that_are_wholly_right_positions_give_nothing_away():
+    cell = only_cell([make_row(score_name="exact", exact=0.5)])
+    assert (cell.position_only, cell.position_helps) == (cell.chance, False)

@@ -123,6 +123,7 @@ def _cell(
     return {
         "name": _name(cell.name),
         "chance": _rounded(cell.chance),
+        "position": _rounded(cell.position_only) if cell.position_helps else None,
         "score": cell.score_name,
         "window": _window(summary.window),
         "best": cell.rates.index(summary.best) if summary.best else None,

@@ -15,8 +15,6 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.settings import canonical
 from recollect.reports.page.context import ShownClaim
 from recollect.rows import RunRow
-from recollect.tasks.options.pairs import MqarSpec
-from recollect.tasks.options.placement import position_only_accuracy
 
 NONE = "–"
 UNDECIDED = "not enough data"
@@ -77,18 +75,8 @@ def _steps(summary: CellSummary) -> tuple[str, float]:
 def _chance_entry(cell: Cell) -> TableEntry:
     """Chance, and what the positions of the questions give away beyond it."""
     text = score_text(cell.chance)
-    position = _position_only(cell)
-    more = f"{score_text(position)} by position" if position - cell.chance >= 0.001 else ""
+    more = f"{score_text(cell.position_only)} by position" if cell.position_helps else ""
     return TableEntry(text, cell.chance, more)
-
-
-def _position_only(cell: Cell) -> float:
-    """The score of a model that sees positions and binds nothing; chance where nothing is known."""
-    try:
-        spec = MqarSpec.model_validate(cell.rows[0].spec.get("task", {}))
-        return position_only_accuracy(spec) if cell.score_name == "accuracy" else cell.chance
-    except (ValueError, TypeError):
-        return cell.chance
 
 
 def _size_entry(cell: Cell) -> TableEntry:

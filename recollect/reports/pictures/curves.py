@@ -79,7 +79,7 @@ def _draw_row(row: Sequence[Axes], panel: Panel, shown: Shown) -> None:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: _step_text(step)))
     sheet.score_axis(score_ax, "")
-    sheet.draw_chance(score_ax, [cell.runs.chance for cell in panel.cells])
+    sheet.draw_floors(score_ax, [cell.runs for cell in panel.cells])
     parts: tuple[tuple[Axes, Callable[[Evaluation, RunRow], float]], ...] = (
         (train_ax, lambda point, row: point.train_loss),
         (test_ax, lambda point, row: point.test_loss),

@@ -73,7 +73,7 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, look: Look) -> None:
         if low < rate < high:
             line: dict[str, Any] = {"color": FAINT, "lw": 0.8, "ls": SPARSE_DASHES, "zorder": 1}
             ax.plot([rate, rate], [0, 1], label="sparse rate", **line)
-    sheet.draw_chance(ax, [cell.runs.chance for cell in panel.cells])
+    sheet.draw_floors(ax, [cell.runs for cell in panel.cells])
     height = LOWEST_BAR
     for cell in panel.cells:
         style, rates = shown.styles[cell.label, cell.source], cell.runs.scored_rates

@@ -63,7 +63,7 @@ def draw(shown: Shown, look: Look) -> Figure:
             lower.set_ylabel(f"W({look.tau:g}), decades" if number == 0 else "")
             lower.set_xlabel(AXIS_WORDS.get(against, against))
             _size_axis(lower, values, is_counted=AXES[against][0] in MEASURED)
-            sheet.draw_chance(upper, [cell.runs.chance for cell in panel.cells])
+            sheet.draw_floors(upper, [cell.runs for cell in panel.cells])
             _draw_panel(upper, lower, panel, shown, look, against)
         axes[1, 0].set_ylim(bottom=-0.05 * axes[1, 0].get_ylim()[1])
         what = (

@@ -89,8 +89,8 @@ def test_rates_carry_means_bands_and_runs():
         [round(edge, 4) for edge in band([0.5, 0.75], kind)] for kind in BANDS
     ]
     assert [run[1:] for run in first["runs"]] == [[1, "done", 0.5], [2, "done", 0.75]]
-    assert [run[1:] for run in second["runs"]] == [[1, "diverged", 0.25], [2, "running", None]]
-    assert second["mean"] == 0.25
+    assert [run[1:] for run in second["runs"]] == [[1, "diverged", 0.0], [2, "running", None]]
+    assert second["mean"] == 0.0
     assert (cell["best"], cell["window"], cell["chance"]) == (0, None, 0.25)
 
 

@@ -137,7 +137,7 @@ def test_beside_chance_a_diverged_run_counts_as_nothing():
     """Otherwise attention that always diverges would recall one pair."""
     claim = BY_NAME["C10"]
     rows = [replace(row, status="diverged") for row in made_rows(claim, study_score)]
-    assert all(row.score == row.chance for row in rows)
+    assert {row.score for row in rows} == {0.0}
     verdict = verdict_of(claim, rows)
     assert verdict.outcome == "contradicted"
     assert "chance 0.250, position alone 0.288" in verdict.numbers

@@ -61,7 +61,7 @@ def test_the_sparse_grid_is_dashed_in_every_panel():
         assert all(line.is_dashed() for line in lines)
 
 
-def test_a_diverged_run_is_a_cross_at_chance_in_its_colour():
+def test_a_diverged_run_is_a_cross_at_zero_in_its_colour():
     rows = list(rows_for("fig1"))
     figure = draw("fig1", rows)
     diverged = [row for row in rows if row.status == "diverged" and _is(row, "mamba", 64, 64)]
@@ -73,7 +73,7 @@ def test_a_diverged_run_is_a_cross_at_chance_in_its_colour():
         for line in ax.get_lines()
         if line.get_label() == "diverged" and line.get_color() == style.colour
     ]
-    assert [tuple(point) for line in crosses for point in line.get_xydata()] == [(0.1, 0.25)] * len(
+    assert [tuple(point) for line in crosses for point in line.get_xydata()] == [(0.1, 0.0)] * len(
         diverged
     )
 
@@ -196,7 +196,7 @@ def test_a_square_of_the_map_shows_mean_band_and_losses():
     ]
     figure = draw("fig3", [replace(rows[0], status="diverged"), *rows[1:]])
     ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "Mamba")
-    assert [text.get_text() for text in ax.texts] == ["0.67", "0.25-0.99", "1"]
+    assert [text.get_text() for text in ax.texts] == ["0.58", "0-0.99", "1"]
     assert len(drawn(ax, "diverged")) == 1
 
 

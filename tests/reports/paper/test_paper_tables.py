@@ -57,8 +57,8 @@ def test_table_2_in_markdown():
         + SETTING
         + "Mean over 2 seeds, in brackets: lowest to highest seed. 8 of 8 "
         "planned "
-        "runs have a result, 0 of them diverged "
-        "(counted at chance). Not run: S6 + MLP.  \n"
+        "runs have a result, none diverged. "
+        "Not run: S6 + MLP.  \n"
         "Recipe: plain, vocabulary 8192, data reshuffled, batch 512, "
         "steps 9750, "
         "weight decay 0.1, warmup 0.1, schedule cosine, "
@@ -148,8 +148,8 @@ def test_diverged_and_missing_runs_are_said():
         for row in runs({"name": "mamba", "gate": False}, 0.5)
     ]
     assert [line[1] for line in lines("table2", rows)[2:5]] == [
-        "62.5 (25.0 to 100), 1 diverged",
-        "37.5 (25.0 to 50.0), 1 diverged",
+        "50.0 (0.0 to 100), 1 diverged",
+        "25.0 (0.0 to 50.0), 1 diverged",
         "no result",
     ]
 

@@ -52,6 +52,15 @@ def words(figure):
 # ---- what every kind has in common ----
 
 
+@pytest.mark.parametrize("kind", ["rates", "curves", "scaling"])
+def test_beside_chance_stands_what_positions_give_away(kind):
+    rows = make_sweep(WIDE) + make_sweep(WIDE, width=128)
+    figure = draw(kind, source(rows))
+    levels = {line.get_ydata()[0] for ax in figure.axes for line in lines(ax, "position alone")}
+    assert levels == {group_cells(rows)[0].position_only}
+    assert "position alone" in words(figure)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_mixer_is_drawn_in_a_colour_of_its_own(kind):
     rows = two_mixers() + make_sweep(WIDE, width=128)
@@ -88,7 +97,7 @@ def test_the_caption_names_what_is_shown(kind):
     rows += [make_row("later", score=None, status="todo")]
     text = words(draw(kind, source(rows)))
     assert "2 layers" in text
-    assert "24 of 25 planned runs have a result, 0 of them diverged" in text
+    assert "24 of 25 planned runs have a result, none diverged" in text
     assert "No result yet: later" in text
     assert "weight decay 0.1" in text
 

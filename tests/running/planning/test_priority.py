@@ -202,7 +202,7 @@ def test_nothing_is_left_of_a_finished_sweep():
     assert next_stage([]) is None
 
 
-def test_a_diverged_run_is_a_result_at_chance():
+def test_a_diverged_run_is_a_result():
     rows = planned(coarse(0.25) | {2.154e-3: 1.0})
     diverged = make_row("mamba", 1e-2, 1, None, "diverged")
     rows = [diverged if row.run_id == diverged.run_id else row for row in rows]

@@ -86,8 +86,17 @@ const guide = (height, line = {}, more = {}) => ({
 });
 
 // Plotly draws what is "below" under its grid, which would hide a level at one of its heights.
-const chanceGuide = (chance, more = {}) =>
-  guide(chance, { dash: "dot", width: 1.2 }, { layer: "above", ...more });
+const dottedGuide = (height, dash, more) =>
+  guide(height, { dash, width: 1.2 }, { layer: "above", ...more });
+
+// Chance, and with fewer dots what the position of a question alone gives beyond it.
+function floorGuides(cells, more = {}) {
+  const positions = cells.map((cell) => cell.position).filter((level) => level !== null);
+  return [
+    ...distinct(cells.map((cell) => cell.chance)).map((level) => dottedGuide(level, "dot", more)),
+    ...distinct(positions).map((level) => dottedGuide(level, "1px,6px", more)),
+  ];
+}
 
 // The band over seeds around the means of some rates.
 function bandTrace(x, rates, kind, colour) {

@@ -93,7 +93,6 @@ function ratePanel([key, cells], band) {
   const x = rateAxis(cells.flatMap(scoredRates).map((rate) => rate.lr));
   const [low, high] = x.range;
   const inRange = (rate) => Math.log10(rate) > low && Math.log10(rate) < high;
-  const chances = distinct(cells.map((cell) => cell.chance));
   return {
     key,
     title: panelTitle(cells[0]),
@@ -108,7 +107,7 @@ function ratePanel([key, cells], band) {
       }),
       shapes: [
         guide(data.tau, { width: 0.8 }),
-        ...chances.map((chance) => chanceGuide(chance)),
+        ...floorGuides(cells),
         ...data.zoology
           .filter(inRange)
           .map((rate) => guide(0, { dash: "dash" }, { xref: "x", x0: rate, x1: rate, y1: 1 })),

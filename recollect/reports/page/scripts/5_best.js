@@ -62,7 +62,7 @@ function bestPlot([key, cells], part, isNamed) {
       xaxis: stepAxis(shown),
       yaxis: isScore ? axis("", { range: [-0.03, 1.03] }) : axis("", { rangemode: "tozero" }),
       shapes: isScore
-        ? distinct(cells.map((cell) => cell.chance)).map((chance) => chanceGuide(chance))
+        ? floorGuides(cells)
         : levels.map((level) => guide(level, { dash: "dash" })),
     }),
   };

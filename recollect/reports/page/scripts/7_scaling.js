@@ -101,7 +101,7 @@ pictures.push({
       layout: layout({
         xaxis: sizeAxis(this.size, values),
         yaxis: axis(`${scoreNames(cells)}, best rate`, { range: [-0.03, 1.05] }),
-        shapes: [chanceGuide(cells[0].chance)],
+        shapes: floorGuides(cells),
       }),
     };
     plotInto(byId("scaling-plots"), [plot]);

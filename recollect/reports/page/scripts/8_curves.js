@@ -127,7 +127,7 @@ pictures.push({
         yaxis2: axis(scoreNames([cell]), { domain: [0, 0.47], range: [-0.03, 1.03] }),
         shapes: [
           ...levels.map(([, level]) => guide(level, { dash: "dash" }, { yref: "y" })),
-          chanceGuide(cell.chance, { yref: "y2" }),
+          ...floorGuides([cell], { yref: "y2" }),
         ],
         annotations: levels.map(levelName),
       }),

@@ -4,15 +4,11 @@ position it is asked.
 
 from recollect.reports.paper.claims.groups import Subject
 from recollect.reports.paper.claims.thresholds import ONE_PAIR_MOST, TWO_PERCENT
-from recollect.tasks.options import MqarSpec
-from recollect.tasks.options.placement import position_only_accuracy
 
 
 def floor(subject: Subject) -> float:
     """The best accuracy from position alone on this task; chance where it is not mqar."""
-    if subject.task["name"] != "mqar":
-        return subject.cell.chance
-    return position_only_accuracy(MqarSpec.model_validate(subject.task))
+    return subject.cell.position_only
 
 
 def floor_text(subject: Subject) -> str:

@@ -24,7 +24,6 @@ from recollect.reports.paper.claims.measures import (
     trusted,
     tuned,
     window,
-    with_diverged_at_zero,
 )
 from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
 from recollect.reports.paper.claims.wanted import Want, scored_runs
@@ -153,14 +152,6 @@ class Group:
         if subject is None:
             return unknown(role, place, 1.0)
         return self._tuned(role, subject, subject.cell)
-
-    def level(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
-        """The same for a comparison with chance: a diverged run counts as 0."""
-        place = (panel._asdict() if panel else {}) | place
-        subject = self.find(role, **place)
-        if subject is None:
-            return unknown(role, place, 1.0)
-        return self._tuned(role, subject, with_diverged_at_zero(subject.cell))
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
         """The window's decades."""

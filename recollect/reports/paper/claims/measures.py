@@ -124,20 +124,6 @@ def trusted(cell: Cell) -> Cell:
     )
 
 
-def with_diverged_at_zero(cell: Cell) -> Cell:
-    """Everywhere else a diverged run counts at chance; beside chance that would look like a model
-    that recalls one pair.
-    """
-    if not any(rate.diverged for rate in cell.rates):
-        return cell
-    rates = []
-    for rate in cell.rates:
-        pairs = zip(rate.scored, rate.scores.items(), strict=True)
-        scores = {seed: 0.0 if r.status == "diverged" else score for r, (seed, score) in pairs}
-        rates.append(replace(rate, scores=scores))
-    return replace(cell, rates=tuple(rates))
-
-
 def search_lacks(cell: Cell) -> str:
     """What keeps a best score from being called tuned."""
     rates = cell.scored_rates

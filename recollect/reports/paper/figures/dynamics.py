@@ -118,7 +118,7 @@ def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curve
         _draw_curve(pair, row, curves, style if row is shown else None)
     levels = plateaus(shown.spec["task"])
     _draw_levels(loss_ax, levels)
-    score_ax.axhline(shown.chance, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
+    sheet.draw_floors(score_ax, [cell.runs])
     # The panels of a row share this axis; a loss that rises far leaves it at the top.
     starts = [
         point.test_loss for point in curves[shown.run_id][:1] if math.isfinite(point.test_loss)
@@ -167,7 +167,7 @@ def _draw_curve(
     if row.status == "diverged":
         score_ax.plot(
             [row.diverged_step or steps[-1]],
-            [row.chance],
+            [row.score or 0.0],
             color=test["color"],
             label="diverged",
             **sheet.CROSS,

@@ -1,7 +1,7 @@
 """Score against learning rate (Figs 1, 5, 7, 13):
 a line per model, a panel per task and size, the sparse grid dashed.
 
-A cross is a run that diverged, at the level of chance it counts as; a ring at the bottom is a rate
+A cross is a run that diverged, at the 0 it counts as; a ring at the bottom is a rate
 that was planned and has no result yet.
 """
 
@@ -105,7 +105,7 @@ def _draw_panel(
     for rate in ZOOLOGY_RATES:
         if limits[0] / 1.25 < rate < limits[1] * 1.25:
             ax.axvline(rate, color=FAINT, lw=0.8, ls=SPARSE_DASHES, zorder=1, label="sparse rate")
-    sheet.draw_chance(ax, [cell.runs.chance for cell in cells])
+    sheet.draw_floors(ax, [cell.runs for cell in cells])
     for cell in cells:
         _draw_line(ax, cell, styles[cell.model], kind)
 
@@ -143,7 +143,7 @@ def _draw_line(ax: Axes, cell: FigureCell, style: LineStyle, kind: str) -> None:
         "mew": 0.4,
     }
     ax.plot(x, [rate.mean for rate in rates], label=cell.model, zorder=3, **mean)
-    crosses = [(rate.lr, row.chance) for rate in rates for row in rate.diverged]
+    crosses = [(rate.lr, row.score or 0.0) for rate in rates for row in rate.diverged]
     ax.plot(
         [lr for lr, _ in crosses],
         [score for _, score in crosses],

@@ -69,7 +69,7 @@ def _draw_panel(
     depths: tuple[int, int],
     kind: str,
 ) -> None:
-    sheet.draw_chance(ax, [cell.runs.chance for cell in cells])
+    sheet.draw_floors(ax, [cell.runs for cell in cells])
     for model, style in styles.items():
         for depth in range(depths[0], depths[1] + 1):
             own = [cell.runs for cell in cells if (cell.model, cell.depth) == (model, depth)]
@@ -112,7 +112,7 @@ def _draw_line(
     line = {**_layers(depth), "color": style.colour, "marker": style.marker, "ms": 4.5, "lw": 1.1}
     ax.plot(x, [point.mean for point in points], label=f"{depth}", **line)
     lost = [
-        (point.x, row.chance)
+        (point.x, row.score or 0.0)
         for point in points
         for row in point.cell.rows
         if row.status == "diverged" and row.spec["train"]["lr"] == point.lr

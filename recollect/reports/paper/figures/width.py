@@ -102,7 +102,7 @@ def _draw_panel(ax: Axes, here: dict[int, FigureCell], widths: Sequence[int], ki
         if width not in here or here[width].runs.best is None:
             reason = captions.why_missing(here[width].runs if width in here else None)
             sheet.mark_missing(ax, reason, number / len(widths), (number + 1) / len(widths))
-    sheet.draw_chance(ax, [cell.runs.chance for cell in here.values()])
+    sheet.draw_floors(ax, [cell.runs for cell in here.values()])
     by_number = {widths.index(width): cell for width, cell in here.items()}
     fine = {number: cell.runs.best for number, cell in by_number.items()}
     sparse = {number: sparse_best(cell.runs) for number, cell in by_number.items()}
@@ -150,7 +150,7 @@ def _draw_line(
         mew=0.4,
         **style,
     )
-    lost = [(at, row.chance) for at in x if (rate := rates[at]) for row in rate.diverged]
+    lost = [(at, row.score or 0.0) for at in x if (rate := rates[at]) for row in rate.diverged]
     ax.plot(
         [x for x, _ in lost],
         [y for _, y in lost],

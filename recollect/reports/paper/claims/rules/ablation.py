@@ -122,7 +122,7 @@ def _fails(group: Group, role: Role, size: Size) -> Check:
     for panel in _panels(group, role, size):
         subject = group.find(role, **panel._asdict())
         most = failure(subject) if subject else TWO_PERCENT
-        checks.append(not_above(group.level(role, panel), most))
+        checks.append(not_above(group.score(role, panel), most))
     return every(checks, lacks=role.name)
 
 

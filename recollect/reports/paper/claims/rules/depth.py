@@ -56,11 +56,11 @@ def one_attention_fails(group: Group) -> list[CellCheck]:
     """
     cells = []
     for panel in group.panels([ATTENTION_1], SIZES, WIDTHS):
-        score, subject = group.level(ATTENTION_1, panel), group.find(ATTENTION_1, **panel._asdict())
+        score, subject = group.score(ATTENTION_1, panel), group.find(ATTENTION_1, **panel._asdict())
         checks = [below(score, max(FAILS, one_pair_most(subject)) if subject else FAILS)]
         narrowest = min(group.widths(ATTENTION_1, panel.size, WIDTHS))
         if panel.width > narrowest:
-            change = difference(score, group.level(ATTENTION_1, size=panel.size, width=narrowest))
+            change = difference(score, group.score(ATTENTION_1, size=panel.size, width=narrowest))
             checks += [not_above(change, FLAT), not_below(change, -FLAT)]
         cells.append(at_panel(panel, every(checks)))
     return cells
@@ -86,7 +86,7 @@ def one_attention_recalls_one(group: Group) -> list[CellCheck]:
     """
     cells = []
     for panel in group.panels([ATTENTION_1], SIZES, WIDTHS):
-        score, subject = group.level(ATTENTION_1, panel), group.find(ATTENTION_1, **panel._asdict())
+        score, subject = group.score(ATTENTION_1, panel), group.find(ATTENTION_1, **panel._asdict())
         least = ONE_PAIR_LEAST / max(1, panel.size[1])
         most = one_pair_most(subject) if subject else 1.0
         told = ""
@@ -133,7 +133,7 @@ def _scaling(group: Group, size: Size) -> list[CellCheck]:
     if not pairs:
         return [CellCheck("recurrent", Check(None, "", "1-layer mamba and hyena"), size)]
     lines = [_gains(group, one, ends) for one, _ in pairs]
-    narrow, wide = (group.level(ATTENTION_1, end) for end in ends)
+    narrow, wide = (group.score(ATTENTION_1, end) for end in ends)
     lines.append(
         CellCheck("width, 1-layer attention", not_above(difference(wide, narrow), FLAT), size)
     )

@@ -69,9 +69,9 @@ def positions_do_not_matter(group: Group) -> list[CellCheck]:
 
 
 def _at(group: Group, role: Role, place: dict[str, Any]) -> CellCheck:
-    without = group.level(role, positions="none", **place)
+    without = group.score(role, positions="none", **place)
     kinds = [kind for kind in KINDS if group.strict or group.find(role, positions=kind, **place)]
-    scores = [group.level(role, positions=kind, **place) for kind in kinds]
+    scores = [group.score(role, positions=kind, **place) for kind in kinds]
     checks = []
     for score in scores:
         change = difference(score, without)

@@ -19,7 +19,7 @@ from recollect.reports.paper.claims.claim import claim
 from recollect.reports.paper.claims.coverage import UNNAMED, CellCheck, at_panel
 from recollect.reports.paper.claims.floors import floor, floor_text
 from recollect.reports.paper.claims.groups import Group, Panel, subject_text
-from recollect.reports.paper.claims.measures import search_lacks, with_diverged_at_zero
+from recollect.reports.paper.claims.measures import search_lacks
 from recollect.reports.paper.claims.roles import (
     ATTENTION_2,
     DEEP_ATTENTION,
@@ -286,7 +286,7 @@ def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
     subject = group.find(role, **panel._asdict())
     if subject is None:  # the window asks for it already
         return Check(None, "")
-    cell, limit = with_diverged_at_zero(group.trusted_cell(subject)), floor(subject) + NEAR_FLOOR
+    cell, limit = group.trusted_cell(subject), floor(subject) + NEAR_FLOOR
     outside = [rate.mean for rate in cell.scored_rates if rate.mean < group.tau]
     low = sum(score <= limit for score in outside)
     name = subject_text(role, subject)
