@@ -30,6 +30,7 @@ _REFUSED = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
+_COPIED = 1 << 20  # bytes at a time
 _serial = itertools.count()
 
 
@@ -38,20 +39,14 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> 
     the old or the new.
     """
     pieces = [memoryview(piece) for piece in ([data] if isinstance(data, bytes) else data)]
-    temporary = path.with_name(f".{quote(this_process(), safe='')}.{next(_serial)}.tmp")
-    try:
-        _write(temporary, pieces)
-        failpoint("file.synced")
-        temporary.replace(path)
-        failpoint("file.renamed")
-        sync_folder(path.parent)
-        failpoint("file.durable")
-    except OSError as error:
-        raise write_refusal(error, path, sum(piece.nbytes for piece in pieces)) from None
-    finally:
-        # A full disk can still remove a file; after the rename there is nothing to remove.
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    _replace(path, pieces, sum(piece.nbytes for piece in pieces))
+
+
+def copy_atomically(source: Path, path: Path) -> None:
+    """The same with the content of another file, which is never in memory as a whole."""
+    with source.open("rb") as file:
+        pieces = (memoryview(piece) for piece in iter(lambda: file.read(_COPIED), b""))
+        _replace(path, pieces, os.fstat(file.fileno()).st_size)
 
 
 def write_output(path: Path, data: bytes) -> None:
@@ -116,7 +111,24 @@ def sweep_orphans(folder: Path) -> list[Path]:
     return orphans
 
 
-def _write(path: Path, pieces: list[memoryview]) -> None:
+def _replace(path: Path, pieces: Iterable[memoryview], size: int) -> None:
+    temporary = path.with_name(f".{quote(this_process(), safe='')}.{next(_serial)}.tmp")
+    try:
+        _write(temporary, pieces)
+        failpoint("file.synced")
+        temporary.replace(path)
+        failpoint("file.renamed")
+        sync_folder(path.parent)
+        failpoint("file.durable")
+    except OSError as error:
+        raise write_refusal(error, path, size) from None
+    finally:
+        # A full disk can still remove a file; after the rename there is nothing to remove.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _write(path: Path, pieces: Iterable[memoryview]) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         failpoint("file.created")

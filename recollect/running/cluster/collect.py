@@ -7,30 +7,32 @@ the new one, and no machine ever writes SQLite there.
 Attempts at a run that ended alike count once, whichever came first. Two that ended with different
 numbers are a fault of determinism: neither goes into the database, both stay in their spools, and
 the run is reported until somebody says which one counts (`settle`).
+
+Runs are in memory only from their first point to their end, so it does not grow with the sweep but
+for a line per pack.
 """
 
 import hashlib
 import json
-import mmap
 import shutil
 import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
 
-from recollect.errors import StoreError
+from recollect.errors import RecollectError, StoreError
 from recollect.rows import WITH_RESULT, Evaluation
 from recollect.running.cluster.plan import Plan
-from recollect.running.cluster.spool import SpoolReader, attempts, checkpoint_folder
+from recollect.running.cluster.spool import Attempt, SpoolReader, attempts, checkpoint_folder
 from recollect.store import Result, Store
 from recollect.store.database import FILE
-from recollect.store.durable import write_atomically
+from recollect.store.durable import copy_atomically
 from recollect.store.ownership import this_process
 
-BATCH = 500  # runs of a transaction
+BATCH = 4_000  # rows of a transaction: runs and points of their curves
 LEASE_S = 3600.0
+_META_READ = "collected"  # plan and records that went into a database
 Settle = Literal["first", "last"]
 
 
@@ -43,7 +45,7 @@ class Conflict:
     attempts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PackState:
     """What the spools say of one pack."""
 
@@ -75,7 +77,7 @@ class Collected:
         return all(pack.is_complete for pack in self.packs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _End:
     """How one attempt at a run ended."""
 
@@ -86,7 +88,7 @@ class _End:
 
 @dataclass
 class _Pack:
-    """What is known of a pack while something may still come."""
+    """What is known of a pack from its first attempt on, while something may still come."""
 
     index: int
     run_ids: frozenset[str]
@@ -122,15 +124,15 @@ class Collector:
         return Collected(packs, tuple(self._conflicts.values()), tuple(self._problems), new)
 
     def publish(self, folder: Path | None = None) -> Path:
-        """Put the database as it is now into the shared folder, or into another one."""
+        """Put the database as it is now into the shared folder, or into another one; not over one
+        of a collector that has read more: of two at once the slower one may come last.
+        """
         target, copy = (folder or self.plan.folder) / FILE, Path(self._scratch.name) / "published"
+        if _records_read(target.parent, self.plan) > self._records:
+            return target
+        self._store.set_meta(_META_READ, json.dumps([self.plan.plan_id, self._records]))
         self._store.copy_to(copy)
-        with (
-            copy.open("rb") as file,
-            closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
-            memoryview(data) as view,
-        ):
-            write_atomically(target, [view])
+        copy_atomically(copy, target)
         copy.unlink()
         return target
 
@@ -147,44 +149,58 @@ class Collector:
         """An empty database with all planned runs."""
         self._store = Store.create(Path(tempfile.mkdtemp(dir=self._scratch.name)))
         self._store.do_not_wait_for_disk()
-        self._open: dict[int, _Pack] = {}
+        self._open: dict[int, _Pack | None] = {}  # None: no attempt has begun
         self._states: dict[int, PackState] = {}
         self._conflicts: dict[str, Conflict] = {}
+        self._records = 0
         for index in range(len(self.plan.packs)):
             runs = self.plan.read_pack(index)
             self._store.plan(runs, self.plan.name, self.plan.source)
-            self._open[index] = _Pack(index, frozenset(run.run_id for run in runs))
+            self._open[index] = None
             self._states[index] = PackState(index, len(runs), 0, 0, 0)
 
     def _take_all(self) -> int | None:
         """How many runs are new; None if one that was taken turned out to be in conflict."""
         new, batch = 0, list[tuple[Result, Sequence[Evaluation]]]()
-        for pack in list(self._open.values()):
-            if self._update(pack):
+        for index in list(self._open):
+            found = attempts(self.plan.folder, index)
+            pack = self._open[index]
+            if pack is None and found:
+                pack = self._open[index] = self._begin_pack(index)
+            if pack is None:
+                continue
+            if self._update(pack, found):
                 chosen = self._choose(pack)
                 if chosen is None:
                     return None
                 batch += chosen
             self._close_if_over(pack)
-            if len(batch) >= BATCH:
+            if sum(1 + len(points) for _, points in batch) >= BATCH:
                 new += self._put(batch)
                 batch = []
         return new + self._put(batch)
 
-    def _update(self, pack: _Pack) -> bool:
+    def _begin_pack(self, index: int) -> _Pack:
+        return _Pack(index, frozenset(run.run_id for run in self.plan.read_pack(index)))
+
+    def _update(self, pack: _Pack, found: Sequence[Attempt]) -> bool:
         """Whether a run of this pack has ended since the last look."""
         ended = False
-        for attempt in attempts(self.plan.folder, pack.index):
+        for attempt in found:
             reader = pack.readers.get(attempt.name)
             if reader is None:
                 reader = SpoolReader(self.plan.folder, pack.index, attempt)
                 pack.readers[attempt.name] = reader
+            content, before = reader.content, reader.content.records
             try:
                 changed = reader.update()
             except StoreError as error:
                 self._problems[str(error)] = None
                 continue
-            content = reader.content
+            self._records += content.records - before
+            for kind, text in content.notes:
+                self._store.note(kind, f"pack {pack.index}: {text}")
+            content.notes.clear()
             for run_id in changed & content.results.keys() & pack.run_ids:
                 result = content.results[run_id]
                 numbers = _digest(result, content.curves.get(run_id, {}))
@@ -216,7 +232,7 @@ class Collector:
                 chosen.append((content.results[run_id], points))
                 pack.taken[run_id] = attempt
         for reader in pack.readers.values():
-            reader.forget_curves(pack.taken)
+            reader.forget(pack.taken)
         return chosen
 
     def _put(self, batch: list[tuple[Result, Sequence[Evaluation]]]) -> int:
@@ -241,6 +257,16 @@ def collect_once(plan: Plan, settle: Settle | None = None) -> Collected:
         collector.publish()
         collector.sweep()
         return found
+
+
+def _records_read(folder: Path, plan: Plan) -> int:
+    """By the collector that made the database there; -1 if there is none of this plan."""
+    try:
+        with Store.open(folder, read_only=True) as store:
+            plan_id, records = json.loads(store.meta(_META_READ) or "[null, -1]")
+    except (RecollectError, ValueError, TypeError):
+        return -1
+    return int(records) if plan_id == plan.plan_id else -1
 
 
 def _state(pack: _Pack) -> PackState:

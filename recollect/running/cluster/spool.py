@@ -127,16 +127,9 @@ class SpoolContent:
     results: dict[str, Result] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     tried: tuple[str, ...] = ()  # the runs that began to train together last
-    saved: int = -1  # the furthest step with a checkpoint
+    furthest: int = -1  # the highest step that was evaluated or saved
     ended: str = ""  # why; empty: it has not, or it was killed
     records: int = 0
-
-    @property
-    def furthest(self) -> int:
-        """The highest step it evaluated or saved."""
-        steps = (step for curve in self.curves.values() for step in curve)
-        ends = (result.steps for result in self.results.values())
-        return max([self.saved, *steps, *ends])
 
 
 class SpoolReader:
@@ -161,10 +154,11 @@ class SpoolReader:
             self.content.records += 1
         return changed
 
-    def forget_curves(self, run_ids: Iterable[str]) -> None:
+    def forget(self, run_ids: Iterable[str]) -> None:
         """Of runs that are collected: memory stays flat."""
         for run_id in run_ids:
             self.content.curves.pop(run_id, None)
+            self.content.results.pop(run_id, None)
 
     def _take(self, record: dict[str, Any]) -> set[str]:
         content, found = record["content"], self.content
@@ -176,12 +170,14 @@ class SpoolReader:
             case "points":
                 for run_id, at in content:
                     found.curves.setdefault(run_id, {})[at["step"]] = Evaluation(**at)
+                    found.furthest = max(found.furthest, at["step"])
                 return {run_id for run_id, _ in content}
             case "results":
                 for table in content:
                     last = table["last"]
                     result = Result(**{**table, "last": last and Evaluation(**last)})
                     found.results[result.run_id] = result
+                    found.furthest = max(found.furthest, result.steps)
                     if result.last:
                         curve = found.curves.setdefault(result.run_id, {})
                         curve[result.last.step] = result.last
@@ -192,7 +188,7 @@ class SpoolReader:
             case "trying":
                 found.tried = tuple(content)
             case "saved":
-                found.saved = max(found.saved, content)
+                found.furthest = max(found.furthest, content)
             case "end":
                 found.ended = content["why"]
             case other:

@@ -2,16 +2,19 @@
 
 import random
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import pytest
-from cluster_made import curve, ended, failed, make_attempt, make_plan, name
+from cluster_made import curve, ended, failed, make_attempt, make_plan, make_run, name
 
 from recollect.running.cluster.collect import Collector, collect_once
-from recollect.running.cluster.frames import frame
+from recollect.running.cluster.frames import frame, split_frames
+from recollect.running.cluster.history import read_history
 from recollect.running.cluster.plan import Plan
-from recollect.running.cluster.spool import checkpoint_folder, spool_folder
+from recollect.running.cluster.spool import Attempt, Spool, checkpoint_folder, spool_folder
 from recollect.running.results import Results
+from recollect.store import Store
 
 
 def statuses(plan: Plan) -> dict[str, str]:
@@ -131,6 +134,34 @@ def test_a_torn_spool_gives_its_whole_records(tmp_path: Path):
     assert done == {0, 1, 2, 3}
 
 
+def test_a_spool_that_grows_byte_by_byte(tmp_path: Path):
+    """At whichever byte a record is cut: nothing of it counts before its last one is there."""
+    made = make_plan(tmp_path / "made", packs=1, runs=1)
+    make_attempt(made, 0, "1-made-a", [ended(name(0, 0))])
+    whole = next(spool_folder(made.folder, 0).glob("*.spool")).read_bytes()
+    lengths = [len(frame(body)) for body in split_frames(whole)[0]]
+    assert len(lengths) == 5  # begin, trying, points, results, end
+    plan = make_plan(tmp_path / "out", packs=1, runs=1)
+    path = spool_folder(plan.folder, 0) / "1-made-a.spool"
+    path.parent.mkdir(parents=True)
+    taken, seen = [], []
+    with Collector(plan) as collector:
+        for cut in range(len(whole) + 1):
+            path.write_bytes(whole[:cut])
+            found = collector.collect()
+            assert not found.problems
+            taken += [cut] * found.new
+            seen += [cut] * len(read_history(plan.folder, 0, {name(0, 0): make_run(0, 0)}).results)
+        assert found.is_complete
+        collector.publish()
+    assert taken == [sum(lengths[:4])]
+    assert seen == list(range(taken[0], len(whole) + 1))  # by an attempt that begins now
+    grown = Results.load(plan.folder)
+    collect_once(made)
+    alone = Results.load(made.folder)
+    assert (grown.rows, grown.curves) == (alone.rows, alone.curves)
+
+
 def test_a_damaged_spool_is_reported_and_costs_its_rest(tmp_path: Path):
     plan = make_plan(tmp_path / "out", packs=1)
     complete(plan, 0)
@@ -177,6 +208,58 @@ def test_a_reader_never_sees_half_a_store(tmp_path: Path):
     assert reader.execute(count).fetchone() == (3,)
     reader.close()
     assert list(statuses(plan).values()).count("done") == 6
+
+
+def test_a_slow_collector_does_not_replace_a_newer_store(tmp_path: Path):
+    """Of two at once, each with what it has read, the one that has read more stays."""
+    plan = make_plan(tmp_path / "out")
+    complete(plan, 0)
+    with Collector(plan) as slow:
+        slow.collect()
+        complete(plan, 1)
+        collect_once(plan)
+        newest = (plan.folder / "recollect.db").read_bytes()
+        slow.publish()
+        assert (plan.folder / "recollect.db").read_bytes() == newest
+        slow.collect()
+        slow.publish()
+    assert set(statuses(plan).values()) == {"done"}
+    for spoilt in (b"", b"no database", newest[:5000]):
+        (plan.folder / "recollect.db").write_bytes(spoilt)
+        collect_once(plan)
+        assert set(statuses(plan).values()) == {"done"}
+
+
+def test_memory_does_not_grow_with_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is collected is forgotten: of each pack a line stays."""
+    monkeypatch.setattr("recollect.running.cluster.collect.BATCH", 32)
+    peaks = []
+    for packs in (10, 40):
+        plan = make_plan(tmp_path / f"{packs}", packs, runs=8)
+        for pack in range(packs):
+            make_attempt(plan, pack, "1-made-a", [ended(name(pack, run)) for run in range(8)])
+        with Collector(plan) as collector:
+            tracemalloc.start()
+            assert collector.collect().is_complete
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    # Eight runs with their curves would take some 20 kB.
+    assert (peaks[1] - peaks[0]) / 30 < 2_000
+
+
+def test_remarks_of_attempts_go_into_the_store(tmp_path: Path):
+    plan = make_plan(tmp_path / "out", packs=1)
+    spool = Spool(plan.folder, 0, Attempt("1-made-a"), {})
+    spool.note("memory", "6 runs did not fit")
+    spool.end("stopped")
+    with Collector(plan) as collector:
+        collector.collect()
+        collector.collect()
+        collector.publish()
+    with Store.open(plan.folder, read_only=True) as store:
+        assert [(note.kind, note.text) for note in store.notes()] == [
+            ("memory", "pack 0: 6 runs did not fit")
+        ]
 
 
 def test_any_order_of_looks_gives_the_same_store(tmp_path: Path):
