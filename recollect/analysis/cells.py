@@ -45,6 +45,11 @@ class Rate:
     def diverged(self) -> tuple[RunRow, ...]:
         return tuple(row for row in self.scored if row.status == "diverged")
 
+    @property
+    def all_diverged(self) -> bool:
+        """No run at this rate shows that it can be trained with."""
+        return len(self.diverged) == len(self.scored)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -106,9 +111,15 @@ class Cell:
 
     @property
     def best(self) -> Rate | None:
-        """The rate with the best mean score, or None before any run has one."""
-        rates = self.scored_rates
-        return rates[best_index([rate.mean for rate in rates])] if rates else None
+        """The rate with the best mean score, or None before any run has one. It is one where every
+        run diverged only if that is so at all of them (`all_diverged`).
+        """
+        return _best(self.scored_rates)
+
+    @property
+    def all_diverged(self) -> bool:
+        """Every run so far: then there is no best rate to speak of."""
+        return bool(self.scored_rates) and all(rate.all_diverged for rate in self.scored_rates)
 
     @property
     def scored_runs(self) -> int:
@@ -138,7 +149,15 @@ def sparse_best(cell: Cell) -> Rate | None:
     rates = [rate for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
     if len(rates) < len(ZOOLOGY_RATES):
         return None
-    return rates[best_index([rate.mean for rate in rates])]
+    return _best(rates)
+
+
+def _best(rates: Sequence[Rate]) -> Rate | None:
+    """A run may score no more than the 0 of a diverged one: rates where some run did not diverge
+    come first.
+    """
+    eligible = [rate for rate in rates if not rate.all_diverged] or rates
+    return eligible[best_index([rate.mean for rate in eligible])] if eligible else None
 
 
 def _rates(rows: list[RunRow]) -> tuple[Rate, ...]:

@@ -16,12 +16,12 @@ def sentence(summary: CellSummary) -> str:
             f"{count} {status}" for status, count in count_statuses(cell.rows).items() if count
         )
         return f"{cell.name} has no result yet ({states})."
-    if all(row.status == "diverged" for rate in cell.scored_rates for row in rate.scored):
+    if cell.all_diverged:
         return (
             f"{cell.name} diverged in every run ({count_text(cell.scored_runs, 'run')}), whatever "
             "the rate."
         )
-    reached = f"best {score_text(best.mean)} at {rate_text(best.lr)}"
+    reached = f"{best_text(cell)} at {rate_text(best.lr)}"
     if summary.window is None:
         verdict = "has not solved it yet" if _pending(cell) else "does not solve it"
         return (
@@ -44,7 +44,7 @@ def cautions(summary: CellSummary) -> list[str]:
         found.append(f"{cell.mixer} sees more than its own past; no fair comparison with others.")
     if window and len(cell.scored_rates) > 1:
         found += _edge_cautions(cell, "The window reaches", window.open_low, window.open_high)
-    elif best and len(cell.scored_rates) > 1:
+    elif best and not cell.all_diverged and len(cell.scored_rates) > 1:
         rates = cell.scored_rates
         found += _edge_cautions(cell, "The best rate is at", best is rates[0], best is rates[-1])
     if best and 0 < summary.solved_seeds < len(best.scores):
@@ -76,6 +76,13 @@ def _edge_cautions(cell: Cell, what: str, at_low: bool, at_high: bool) -> list[s
 
 def _pending(cell: Cell) -> bool:
     return any(row.status in ("todo", "running") for row in cell.rows)
+
+
+def best_text(cell: Cell) -> str:
+    """best 0.93; what a mean of diverged runs is called is not a best."""
+    if cell.best is None:
+        return "no result"
+    return "every run diverged" if cell.all_diverged else f"best {score_text(cell.best.mean)}"
 
 
 def decades_text(window: Window) -> str:
@@ -123,7 +130,7 @@ def _unsolved(scored: Sequence[tuple[str, CellSummary]]) -> str:
     below.sort(key=lambda pair: -(pair[1].best.mean if pair[1].best else 0.0))
     if not below:
         return ""
-    names = [f"{name} (best {score_text(own.best.mean)})" for name, own in below if own.best]
+    names = [f"{name} ({best_text(own.cell)})" for name, own in below]
     verb = "stays" if len(names) == 1 else "stay"
     return f"{and_text(names)} {verb} below {below[0][1].tau:g} at every rate tried."
 

@@ -10,6 +10,7 @@ from recollect.cli.printing import complain, complain_some, render, say, time_te
 from recollect.errors import SpecError, StoreError, noticing_damage
 
 if TYPE_CHECKING:
+    from recollect.analysis import Cell
     from recollect.store import Store
 
 MOST_CELLS = 60  # that `status` lists
@@ -53,19 +54,19 @@ def _show_cells(store: "Store") -> None:
     """A line per cell: how many of its runs have ended, the best so far, the time left."""
     from rich.text import Text
 
-    from recollect.analysis import decades_text, group_cells, rate_text, remaining_s, score_text
+    from recollect.analysis import decades_text, group_cells, remaining_s
     from recollect.cli.tables import plain_table
 
     cells = group_cells(store.rows())
     table = plain_table("cell", "done", "best so far", "window so far", "left")
     for cell, left_s in list(zip(cells, remaining_s(cells), strict=True))[:MOST_CELLS]:
-        best, window = cell.best, cell.window()
+        window = cell.window()
         ended = sum(row.is_finished for row in cell.rows)
         left = "" if ended == len(cell.rows) else "?" if left_s is None else time_text(left_s)
         table.add_row(
             Text(cell.name),
             f"{ended}/{len(cell.rows)}",
-            f"{score_text(best.mean)} at {rate_text(best.lr)}" if best else "-",
+            _best_so_far(cell),
             decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
             left,
         )
@@ -73,6 +74,16 @@ def _show_cells(store: "Store") -> None:
         render(table)
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
+
+
+def _best_so_far(cell: "Cell") -> str:
+    from recollect.analysis import rate_text, score_text
+
+    if cell.best is None:
+        return "-"
+    if cell.all_diverged:
+        return "all diverged"
+    return f"{score_text(cell.best.mean)} at {rate_text(cell.best.lr)}"
 
 
 def _say_sweeps(store: "Store") -> None:
@@ -164,7 +175,7 @@ def export(
     if form not in ("csv", "json"):
         raise SpecError(f"--format {form}: must be csv or json")
     collect_planned([folder])
-    points = None
+    points, problems = None, list[str]()
     if salvage:
         from recollect.store.salvage import salvage as read_readable
 
@@ -183,3 +194,6 @@ def export(
 
         write_output(output, text.encode())
         say(f"{len(rows)} runs written to {output}")
+    if problems:
+        complain("--salvage left out what is named above; train it again in a new folder")
+        raise typer.Exit(StoreError.exit_code)

@@ -4,10 +4,14 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from recollect.errors import ReaderGone, ResourceError, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
 MOST_COMPLAINTS = 5
 
@@ -54,8 +58,23 @@ def render(renderable: Any) -> None:
     # A pipe wants whole lines. Written here: rich ends the process where a pipe is closed.
     console = Console(width=None if sys.stdout.isatty() else 200)
     with console.capture() as drawn:
-        console.print(renderable)
+        console.print(Printable(renderable))
     write(drawn.get())
+
+
+class Printable:
+    """What rich draws, with control characters spelt out: a cell of a table may hold a stored name.
+    rich adds its own colours later, so those stay.
+    """
+
+    def __init__(self, renderable: Any):
+        self._renderable = renderable
+
+    def __rich_console__(
+        self, console: "Console", options: "ConsoleOptions"
+    ) -> Iterator["Segment"]:
+        for segment in console.render(self._renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 def write(text: str) -> None:

@@ -224,7 +224,8 @@ class Progress:
         )
         for name, best in self._best.items():
             table.add_row(
-                name, *(score_text(best[rate]) if rate in best else "" for rate in rates[-12:])
+                Text(name),
+                *(score_text(best[rate]) if rate in best else "" for rate in rates[-12:]),
             )
         return table
 

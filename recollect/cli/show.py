@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli.options import Device, Folder, Folders, Output, Plugins, load_plugins
 from recollect.cli.printing import complain_some, render, say, show_step, write
-from recollect.errors import SpecError
+from recollect.errors import SpecError, printable
 
 
 def report(folders: Folders, output: Output = None) -> None:
@@ -213,4 +213,4 @@ def failures(folder: Folder) -> None:
         say(f"{count_text(len(failure.rows), 'run')} of {', '.join(mixers)}: {failure.reason}")
         say(f"  {' '.join(row.run_id for row in failure.rows)}")
         if failure.traceback:
-            write(failure.traceback)
+            write(printable(failure.traceback))

@@ -6,8 +6,9 @@ from typing import Self
 import rich.console
 from rich.live import Live
 
-from recollect.cli.printing import say
+from recollect.cli.printing import Printable, say
 from recollect.cli.progress import Progress
+from recollect.errors import printable
 from recollect.running.events import (
     Event,
     FailedReopened,
@@ -49,7 +50,7 @@ class TrainingView:
                 if line and not self._live:
                     say(line)
                 elif line and self._live and isinstance(event, Remark):
-                    self._live.console.print(line, markup=False, highlight=False)
+                    self._live.console.print(printable(line), markup=False, highlight=False)
 
     def _start(self, event: TrainingStarted) -> None:
         from recollect.running.planning.cost import operations
@@ -58,5 +59,6 @@ class TrainingView:
         console = rich.console.Console()
         if console.is_terminal:
             parts = [self._progress, *([self.below] if self.below is not None else [])]
-            self._live = Live(rich.console.Group(*parts), console=console, refresh_per_second=4)
+            drawn = Printable(rich.console.Group(*parts))
+            self._live = Live(drawn, console=console, refresh_per_second=4)
             self._live.start()

@@ -275,6 +275,7 @@ def sqlite_refusals(path: Path) -> Iterator[None]:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    _require_regular(path)
     # as_uri quotes what a folder name may hold (blanks, ?, #, %, newlines); threads are kept apart
     # by the store's lock.
     uri = f"{path.absolute().as_uri()}?mode={mode}"
@@ -284,6 +285,17 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     connection.text_factory = decode_text
     register(connection)
     return connection
+
+
+def _require_regular(path: Path) -> None:
+    """SQLite would wait for ever at a pipe in the place of one of its files."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        file = path.with_name(path.name + suffix)
+        if file.exists() and not file.is_file():
+            raise StoreError(
+                f"{file}: is no regular file, so not one of a results database; nothing was "
+                "changed\nremove it, or give another folder"
+            )
 
 
 def decode_text(data: bytes) -> str:

@@ -59,7 +59,10 @@ def write_output(path: Path, data: bytes) -> None:
         except FileNotFoundError:
             mode = stat.S_IFREG  # to be made, perhaps where a link points
         if stat.S_ISREG(mode):
-            write_atomically(path.resolve(), data)
+            target = path.resolve()
+            with contextlib.suppress(OSError):  # whose folder this is, is told below
+                sweep_orphans(target.parent)
+            write_atomically(target, data)
         else:
             with path.open("wb", buffering=0) as file:
                 left = memoryview(data)

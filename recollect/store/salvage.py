@@ -6,6 +6,7 @@ began with one version of the schema have the same. If the page that leads to al
 nothing can be reached this way; the problems then name SQLite's own tool.
 """
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -16,6 +17,7 @@ from typing import Any
 from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
 from recollect.store.database import FILE, decode_text
+from recollect.store.durable import open_regular
 from recollect.store.reading.checksums import register, verify
 from recollect.store.reading.values import BadRowError, evaluation, run_row
 from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, SUMS, VERSION, columns, statements
@@ -37,11 +39,16 @@ def salvage(folder: Path) -> tuple[list[RunRow], list[str]]:
         raise SpecError(f"no results in {folder}; run `recollect run SPEC --out {folder}` first")
     with tempfile.TemporaryDirectory() as spare:
         copy = Path(spare) / FILE
-        shutil.copyfile(path, copy)
-        log = path.with_name(f"{FILE}-wal")
-        if log.exists():
-            shutil.copyfile(log, copy.with_name(log.name))
+        _copy(path, copy)
+        log, trouble = path.with_name(f"{FILE}-wal"), list[str]()
+        try:
+            _copy(log, copy.with_name(log.name))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            trouble.append(f"{log}: {error.strerror}; read without what only it holds")
         rows, problems = _readable(copy)
+        problems = trouble + problems
         if problems and not rows:
             found = [_with_new_contents(path, copy, began) for began in range(VERSION, 0, -1)]
             rows, more = max(found, key=lambda pair: len(pair[0]))
@@ -51,10 +58,15 @@ def salvage(folder: Path) -> tuple[list[RunRow], list[str]]:
     return rows, problems
 
 
+def _copy(path: Path, copy: Path) -> None:
+    with os.fdopen(open_regular(path), "rb") as source, copy.open("wb") as target:
+        shutil.copyfileobj(source, target)
+
+
 def _with_new_contents(path: Path, copy: Path, began: int) -> tuple[list[RunRow], list[str]]:
     """What is readable if the file began with that version of the schema."""
     copy.with_name(f"{FILE}-wal").unlink(missing_ok=True)
-    shutil.copyfile(path, copy)
+    _copy(path, copy)
     _renew_contents(copy, began)
     return _readable(copy)
 

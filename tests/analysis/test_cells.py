@@ -6,11 +6,16 @@ import pytest
 from rows_made import make_row, make_sweep, only_cell
 
 from recollect.analysis import (
+    best_text,
+    cautions,
     count_statuses,
     counts_text,
     find_window,
     seed_spread,
+    sentence,
+    summarise,
 )
+from recollect.rows import RunRow
 
 
 def test_runs_that_differ_in_rate_and_seed_alone_are_one_cell():
@@ -104,3 +109,25 @@ def test_what_positions_give_away_is_known_of_mqar_alone(task, expected):
 def test_by_rows_that_are_wholly_right_positions_give_nothing_away():
     cell = only_cell([make_row(score_name="exact", exact=0.5)])
     assert (cell.position_only, cell.position_helps) == (cell.chance, False)
+
+
+@pytest.mark.parametrize("score", [0.0, 0.2])
+def test_a_rate_where_every_run_diverged_is_best_only_if_there_is_no_other(score: float):
+    """Diverged runs count as 0: as good as a run that gets nothing right."""
+
+    def diverged(lr: float, seed: int = 1) -> RunRow:
+        return make_row(lr=lr, seed=seed, score=None, status="diverged", diverged_step=3)
+
+    lost = [diverged(1e-2), diverged(1e-1), diverged(1.0)]
+    cell = only_cell([make_row(lr=1e-3, seed=1, score=score), *lost])
+    assert cell.best.lr == 1e-3
+    assert not cell.all_diverged
+    mixed = only_cell([make_row(lr=1e-3, seed=1, score=score), diverged(1e-3, 2), *lost])
+    assert mixed.best.lr == 1e-3
+    nothing = only_cell(lost)
+    assert nothing.all_diverged
+    assert best_text(nothing) == "every run diverged"
+    (summary,) = summarise([nothing], {})
+    assert sentence(summary) == "attention diverged in every run (3 runs), whatever the rate."
+    assert not any("best rate" in caution for caution in cautions(summary))
+    assert not only_cell([make_row(status="todo", score=None)]).all_diverged

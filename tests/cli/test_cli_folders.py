@@ -163,3 +163,17 @@ def test_stores_are_merged_and_conflicts_have_their_own_exit_code(recollect, fol
     code, _, complaints = recollect("merge", into, tmp_path / "nowhere")
     assert code == 2
     assert f"no results in {tmp_path / 'nowhere'}" in complaints
+
+
+def test_status_calls_no_rate_best_where_every_run_diverged(recollect, tmp_path):
+    lost = [
+        make_row(lr=lr, score=None, status="diverged", diverged_step=3) for lr in (1e-2, 1e-1, 1.0)
+    ]
+    make_store(tmp_path / "lost", lost)
+    make_store(tmp_path / "half", [make_row(lr=1e-3, score=0.0), *lost])
+    code, told, _ = recollect("status", tmp_path / "lost")
+    assert code == 0
+    assert "all diverged" in told
+    assert " at 1e-" not in told
+    _, told, _ = recollect("status", tmp_path / "half")
+    assert "0.000 at 1e-3" in told

@@ -44,6 +44,7 @@ DONE = "everything is trained, or other processes train the rest"
 SHOWN = "nobody reads standard output any more, while showing"
 STARTED = "a worker process ends before it trains anything"
 FULL = "the disk is full"
+LEFT_OUT = "`--salvage` cannot read all of a damaged store"
 
 
 def codes() -> dict[str, int]:
@@ -75,7 +76,9 @@ def assert_short(complaint: str) -> None:
 
 
 def test_every_event_of_the_page_is_tried_here() -> None:
-    tried = {DONE, SHOWN, STARTED, FULL} | STOPS.keys() | FAILURES.keys() | REFUSALS.keys()
+    tried = (
+        {DONE, SHOWN, STARTED, FULL, LEFT_OUT} | STOPS.keys() | FAILURES.keys() | REFUSALS.keys()
+    )
     assert codes().keys() == tried
 
 
@@ -124,6 +127,30 @@ def test_a_full_disk(tmp_path: Path, spec: Path) -> None:
     code, complaint = end(tmp_path, run_workers.on_full_disk, *run)
     assert code == codes()[FULL]
     assert_short(complaint)
+
+
+@pytest.mark.parametrize("log", ["a pipe", "a folder"])
+def test_what_salvage_leaves_out_is_told(tmp_path: Path, log: str) -> None:
+    """The log of a store is something else, which must neither be waited for nor be ignored."""
+    out = tmp_path / "out"
+    run_ids = run_workers.plan(out, M)
+    salvage = ("export", out, "--salvage")
+    assert end(tmp_path, run_workers.command, *salvage) == (0, "")
+    file = out / f"{FILE}-wal"
+    os.mkfifo(file) if log == "a pipe" else file.mkdir()
+    code, complaint = end(tmp_path, run_workers.command, *salvage)
+    assert code == codes()[LEFT_OUT]
+    assert "recollect.db-wal: is no regular file; read without what only it holds" in complaint
+    assert complaint.count("\n") <= 3
+    shown = (tmp_path / "said.out").read_text()
+    assert all(shown.count(run_id) == 2 for run_id in run_ids), "once before and once after"
+    (tmp_path / "said.err").unlink()
+    for verb in ("resume", "status"):
+        code, complaint = end(tmp_path, run_workers.command, verb, out)
+        assert (code, verb) == (3, verb)
+        assert_short(complaint)
+        assert "is no regular file, so not one of a results database" in complaint
+        (tmp_path / "said.err").unlink()
 
 
 def test_all_is_done_and_shown_to_who_reads(tmp_path: Path, reference: Reference) -> None:

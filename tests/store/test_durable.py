@@ -6,11 +6,13 @@ import os
 import stat
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from recollect.errors import ResourceError, SpecError
 from recollect.store.durable import write_output
+from recollect.store.ownership import this_process
 
 DATA = b"x" * 300_000  # more than a pipe holds
 
@@ -72,3 +74,16 @@ def test_a_folder_and_a_link_to_itself_are_refused(tmp_path: Path):
         with pytest.raises(SpecError, match=f"{place}: cannot be written"):
             write_output(place, DATA)
     assert loop.is_symlink()
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_path: Path):
+    """A temporary file names its writer: that of one who lives, and other people's files, stay."""
+    machine, boot, pid, start = this_process().rsplit("|", 3)
+    dead = f"{machine}|{boot}|{pid}|{int(start) - 1}"
+    orphan, mine, foreign = (
+        tmp_path / f".{quote(owner, safe='')}.7.tmp" for owner in (dead, this_process(), "somebody")
+    )
+    for path in (orphan, mine, foreign):
+        path.write_bytes(b"half of a page")
+    write_output(tmp_path / "report.html", b"a page")
+    assert sorted(tmp_path.iterdir()) == sorted([mine, foreign, tmp_path / "report.html"])

@@ -51,12 +51,13 @@ def _window_line(summary: CellSummary) -> list[TableEntry]:
         return [TableEntry(cell.name), _chance_entry(cell), *[TableEntry(NONE, -1)] * 5, *ends]
     scores = best.scores.values()
     spread = f" ({score_text(min(scores))}–{score_text(max(scores))})" if len(scores) > 1 else ""
+    where = "every run diverged" if cell.all_diverged else f"at rate {rate_text(best.lr)}"
     edges = f"{rate_text(window.low)} to {rate_text(window.high)}" if window else ""
     solved = f"{summary.solved_seeds}/{len(scores)} seeds at the best rate"
     return [
         TableEntry(cell.name),
         _chance_entry(cell),
-        TableEntry(score_text(best.mean) + spread, best.mean, f"at rate {rate_text(best.lr)}"),
+        TableEntry(score_text(best.mean) + spread, best.mean, where),
         TableEntry(width_text(window), window.decades if window else -1, edges),
         _spread_entry(summary),
         TableEntry(f"{_bound(window) if summary.luck < 1 else ''}{summary.luck:.0%}", summary.luck),

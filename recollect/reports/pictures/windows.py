@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from recollect.analysis import Window, rate_text, score_text
+from recollect.analysis import Window, best_text, rate_text
 from recollect.analysis.seeds import TAUS, seed_spread, windows_by_threshold
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, INK, LineStyle, shade
@@ -91,8 +91,11 @@ def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
             _draw_bar(ax, window, place, shade(style.colour, amount), level == LEVELS[0])
     window = cell.runs.window(LEVELS[0])
     if window is None:
-        ax.plot([best.lr], [place], marker="|", ms=7, color=style.colour, ls="", label="best rate")
-        reached = f"best {score_text(best.mean)} at {rate_text(best.lr)}"
+        reached = best_text(cell.runs)
+        if not cell.runs.all_diverged:
+            mark: dict[str, Any] = {"marker": "|", "ms": 7, "color": style.colour}
+            ax.plot([best.lr], [place], ls="", label="best rate", **mark)
+            reached += f" at {rate_text(best.lr)}"
         # On the side of the axis that has more room.
         low, high = (math.log10(edge) for edge in ax.get_xlim())
         is_left = math.log10(best.lr) < (low + high) / 2
@@ -115,7 +118,7 @@ def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
     ):
         if edge and not is_open:
             ax.plot(edge, [place] * 2, color=INK, lw=0.8, zorder=4, label="edge over seeds")
-    mark: dict[str, Any] = {
+    circle: dict[str, Any] = {
         "marker": "o",
         "ms": 3.4,
         "mfc": "white",
@@ -123,7 +126,7 @@ def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
         "mew": 0.7,
         "zorder": 5,
     }
-    ax.plot([best.lr], [place], ls="", label="best rate", **mark)
+    ax.plot([best.lr], [place], ls="", label="best rate", **circle)
 
 
 def _draw_bar(ax: Axes, window: Window, place: int, colour: str, is_widest: bool) -> None:

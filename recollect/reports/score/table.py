@@ -85,7 +85,8 @@ def _window_cells(summary: CellSummary) -> list[str]:
     if summary.best is None:
         return [NONE] * 6
     best, window, spread = summary.best, summary.window, summary.spread
-    texts = [_mean_text(best.mean, best.scores), rate_text(best.lr)]
+    rate = "all diverged" if summary.cell.all_diverged else rate_text(best.lr)
+    texts = [_mean_text(best.mean, best.scores), rate]
     if window is None:
         texts += ["none", NONE]
     else:

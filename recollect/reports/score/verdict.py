@@ -30,6 +30,8 @@ def _result(summary: CellSummary) -> str:
     what = f"{pairs} pairs at width {width}"
     if summary.best is None:
         return f"has no result on {what} yet"
+    if summary.cell.all_diverged:
+        return f"diverges at every rate tried on {what}"
     if summary.window is None:
         return (
             f"does not recall {what}: best {score_text(summary.best.mean)} at "

@@ -215,6 +215,7 @@ def test_the_same_rows_give_the_same_page():
             [make_row(status="diverged", accuracy=math.nan)],
             "attention diverged in every run (1 run)",
         ),
+        ([make_row(status="diverged", accuracy=math.nan)], "every run diverged"),
         ([make_row()], "with a single rate tried"),
         (
             [make_row(lr=1e-3, score=0.4), make_row(lr=1e-2, score=0.5, status="running")],

@@ -350,3 +350,15 @@ def test_the_time_of_day_is_in_no_file(monkeypatch):
     first = to_bytes(draw("curves", source(rows)), "pdf", 50)
     monkeypatch.setattr("time.time", lambda: 2e9)
     assert to_bytes(draw("curves", source(rows)), "pdf", 50) == first
+
+
+def test_windows_mark_no_best_rate_where_every_run_diverged():
+    lost = [
+        make_row("leaky", lr, 1, score=None, status="diverged", diverged_step=3)
+        for lr in (1e-2, 1e-1)
+    ]
+    figure = draw("windows", source([*make_sweep(WIDE), *lost]))
+    marks = [line for ax in figure.axes for line in lines(ax, "best rate")]
+    assert marks
+    assert not {1e-2, 1e-1} & {x for line in marks for x, _ in points(line)}
+    assert "every run diverged" in words(figure)

@@ -30,6 +30,9 @@ const distinct = (values) => [...new Set(values)];
 const labelOf = (cell) => data.labels[cell.label];
 const isShown = (cell) => !hiddenLabels.has(labelOf(cell).name);
 const bestRate = (cell) => (cell.best === null ? null : cell.rates[cell.best]);
+// Where every run diverged there is no best rate to speak of, though there is a score.
+const isTrainable = (cell) =>
+  (bestRate(cell)?.runs ?? []).some((run) => run[3] !== null && run[2] !== "diverged");
 const scoreNames = (cells) =>
   distinct(cells.map((cell) => data.scoreNames[cell.score] ?? cell.score)).join(" / ");
 

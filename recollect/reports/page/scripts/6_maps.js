@@ -14,7 +14,7 @@ const MEASURES = {
   },
   rate: {
     text: "best learning rate",
-    of: (cell) => (cell.best === null ? undefined : Math.log10(bestRate(cell).lr)),
+    of: (cell) => (isTrainable(cell) ? Math.log10(bestRate(cell).lr) : undefined),
     show: (value) => rateText(10 ** value),
     range: (values) => [Math.min(...values) - 0.01, Math.max(...values) + 0.01],
   },
@@ -40,7 +40,9 @@ function mapHover(label, cell, task, width) {
   if (!cell) return head + "not planned";
   if (cell.best === null) return head + "no result yet";
   const best = bestRate(cell);
-  const score = `best at ${rateText(best.lr)}: mean ${scoreText(best.mean)}`;
+  const score = isTrainable(cell)
+    ? `best at ${rateText(best.lr)}: mean ${scoreText(best.mean)}`
+    : "every run diverged";
   return `${head}${score}<br>${runList(best)}`;
 }
 

@@ -184,7 +184,7 @@ def _copying_line(cell: FigureCell, kind: str) -> tuple[str, ...]:
         str(cell.width),
         "-" if parameters is None else f"{parameters / 1e6:.3g}",
         _score(cell.runs, kind, percent=True),
-        rate_text(best.lr) if best else "-",
+        rate_text(best.lr) if best and not best.all_diverged else "-",
         str(len(best.scores)) if best else "0",
     )
 

@@ -1,0 +1,69 @@
+"""What others wrote is shown, not obeyed: control characters in tables, notes and tracebacks."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+from rows_made import make_row
+
+from recollect.cli.printing import Printable, render
+from recollect.cli.progress import Progress
+from recollect.cli.tables import plain_table
+from recollect.store import PlannedRun, Result, Store
+
+# A new title of the window, a cleared screen, a line over the one before, text from right to left.
+ESCAPES = "\x1b]0;mine\x07 \x1b[2J\x9b2J \r\u202e"
+SPELT = ("\\x1b]0;mine", "\\x1b[2J", "\\x9b2J", "\\u202e")  # rich itself drops \x07 and \r
+
+
+def drawn(renderable: object, terminal: bool = True) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+    console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("cell", [ESCAPES, Text(ESCAPES)], ids=["text", "rich"])
+def test_a_table_spells_control_characters_out_and_keeps_its_own_colours(cell: Any) -> None:
+    table = plain_table("name")
+    table.add_row(cell)
+    table.add_row(Text("coloured", style="red"))
+    said = drawn(Printable(table))
+    assert all(text in said for text in SPELT)
+    assert "\x1b[31mcoloured" in said
+    assert "\x1b]0" not in said
+    assert "\x1b[2J" not in said
+    assert "\x9b" not in said
+
+
+def test_the_live_view_shows_a_name_as_it_is() -> None:
+    row = make_row(f"[red]{ESCAPES}", score=0.5)
+    said = drawn(Printable(Progress([row])))
+    assert "[red]" in said, "a name is no markup"
+    assert all(text in said for text in SPELT)
+
+
+def test_rendering_goes_through_it(capsys: pytest.CaptureFixture[str]) -> None:
+    render(Text(ESCAPES))
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_no_verb_prints_a_stored_escape(tmp_path: Path, command: Callable[..., Any]) -> None:
+    row = make_row(f"evil{ESCAPES}", score=1.0)
+    text = json.dumps(row.spec, sort_keys=True, separators=(",", ":"))
+    with Store.create(tmp_path) as store:
+        store.plan([PlannedRun(row.run_id, text, "accuracy", 0.25)], f"sweep{ESCAPES}", "")
+        (attempt,) = store.claim([row.run_id], "nobody", 60).values()
+        store.note("error", f"runs {row.run_id}\n{ESCAPES}: boom\n")
+        failure = f"error: {ESCAPES}: boom"
+        store.finish([Result(row.run_id, attempt, "failed", 0, 0.0, failure=failure)])
+    for verb in (["status"], ["failures"], ["export"], ["export", "--format", "json"]):
+        said = command(verb[0], tmp_path, *verb[1:])
+        assert said.code == 0, said
+        assert "boom" in said.out or verb[0] == "status"
+        for letter in "\x1b\x07\x9b\r\u202e":
+            assert letter not in said.out + said.err, verb
