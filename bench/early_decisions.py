@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.analysis import TAU, group_cells
-from recollect.api import Results
 from recollect.rows import Evaluation, RunRow
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
 from recollect.training.early import is_hopeless, is_solved, rates_behind
 
@@ -41,7 +41,7 @@ def read(path: Path) -> list[Finished]:
 
 
 def _stored(folder: Path) -> tuple[list[RunRow], dict[str, list[Evaluation]]]:
-    results = Results.load(folder)
+    results = RunSet.load(folder)
     return results.rows, results.curves
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from recollect.analysis import TAU, Cell, Window, group_cells
 from recollect.rows import RunRow
 from recollect.running.planning.edges import TOLERANCE, next_round
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 
 LEAST_RATES = 8
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
@@ -88,7 +88,7 @@ def decades(window: Window | None) -> float:
 
 def whole_cells(folder: Path) -> tuple[list[Cell], int]:
     """The cells with a whole grid, and how many others there are."""
-    cells = group_cells(Results.load(folder).rows)
+    cells = group_cells(RunSet.load(folder).rows)
     whole = [
         cell
         for cell in cells

@@ -33,7 +33,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "store.checking.folder", "store.tensor_file", "store.checkpoint", "store.weights"),
     "running": ("running", "running.*"),
     "reports": ("reports", "reports.*"),
-    "interface": ("api", "cli", "cli.*", "__main__"),
+    "interface": ("api", "api.*", "cli", "cli.*", "__main__"),
 }  # fmt: skip
 
 

@@ -47,23 +47,24 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 def to_csv(rows: Sequence[RunRow]) -> str:
     """All rows under one header; a setting that a run does not have is empty."""
-    flats = [flatten(row.spec) for row in rows]
-    settings = sorted({key for flat in flats for key in flat})
+    columns, records = to_records(rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [_csv_cell(name) for name in ("run_id", *settings, *RESULT_COLUMNS, *TIMING_COLUMNS)]
-    )
-    for row, flat in zip(rows, flats, strict=True):
-        results = _results(row)
-        writer.writerow(
-            [
-                _csv_cell(row.run_id),
-                *(_csv_cell(flat.get(key)) for key in settings),
-                *map(_csv_cell, results.values()),
-            ]
-        )
+    writer.writerow(map(_csv_cell, columns))
+    for record in records:
+        writer.writerow(_csv_cell(record.get(name)) for name in columns)
     return out.getvalue()
+
+
+def to_records(rows: Sequence[RunRow]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns in their order, and a record per run; one lacks the settings it does not have."""
+    flats = [flatten(row.spec) for row in rows]
+    settings = sorted({key for flat in flats for key in flat})
+    records = [
+        {**flat, "run_id": row.run_id, **_results(row)}
+        for row, flat in zip(rows, flats, strict=True)
+    ]
+    return ["run_id", *settings, *RESULT_COLUMNS, *TIMING_COLUMNS], records
 
 
 def to_json(rows: Sequence[RunRow], curves: Curves | None = None) -> str:

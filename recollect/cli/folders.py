@@ -27,14 +27,14 @@ def status(folder: Folder) -> None:
         return
     from recollect.analysis import count_statuses, counts_text
     from recollect.analysis.wording import recipes_text
-    from recollect.running.results import Results
+    from recollect.running.results import RunSet
     from recollect.store import Store
     from recollect.store.checking.runs import leave_out_wrong
     from recollect.store.joining.folders import find_stores
 
     stores = find_stores([folder])
     if len(stores) > 1:
-        results = Results.load_all(stores)
+        results = RunSet.load_all(stores)
         complain_some(results.conflicts)
         say(f"{len(stores)} stores: {counts_text(count_statuses(results.rows))}")
     for path in stores:
@@ -170,7 +170,7 @@ def export(
 ) -> None:
     """One row per run, to standard output or a file."""
     from recollect.analysis.export import to_csv, to_json
-    from recollect.running.results import Results
+    from recollect.running.results import RunSet
 
     if form not in ("csv", "json"):
         raise SpecError(f"--format {form}: must be csv or json")
@@ -183,7 +183,7 @@ def export(
         for problem in problems:
             complain(problem)
     else:
-        results = Results.load_all([folder])
+        results = RunSet.load_all([folder])
         complain_some(results.conflicts)
         rows, points = results.rows, results.curves if curves else None
     text = to_csv(rows) if form == "csv" else to_json(rows, points)

@@ -13,7 +13,7 @@ from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
     from recollect.reports.score.request import ScoreRequest
-    from recollect.running.results import Results
+    from recollect.running.results import RunSet
 
 PICTURE = "score.png"
 REFRESH_S = 5.0  # of the live card: it reads the whole store
@@ -102,7 +102,7 @@ def _train(
             )
 
 
-def _show(asked: "ScoreRequest", results: "Results", out: Path | None) -> None:
+def _show(asked: "ScoreRequest", results: "RunSet", out: Path | None) -> None:
     """Tables; of what was trained also the picture, the page, and last the verdict."""
     render(asked.tables(results))
     if out is None or not any(row.has_result for row in results.rows):
@@ -119,11 +119,11 @@ def _show(asked: "ScoreRequest", results: "Results", out: Path | None) -> None:
         say(sentence)
 
 
-def _results(out: Path | None) -> "Results":
-    from recollect.running.results import Results
+def _results(out: Path | None) -> "RunSet":
+    from recollect.running.results import RunSet
     from recollect.store.database import FILE
 
-    return Results.load(out) if out and (out / FILE).exists() else Results([], {})
+    return RunSet.load(out) if out and (out / FILE).exists() else RunSet([], {})
 
 
 class _LiveCard:

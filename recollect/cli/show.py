@@ -174,11 +174,11 @@ def claims(
     """
     from recollect.reports.paper.claims import verdicts as shown
     from recollect.reports.paper.claims.asking import choose_claims, judge_results
-    from recollect.running.results import Results
+    from recollect.running.results import RunSet
     from recollect.store.joining.folders import find_stores
 
     chosen = choose_claims(only)
-    results = Results.load_all(folders)
+    results = RunSet.load_all(folders)
     complain_some(results.conflicts)
     found = judge_results(results, find_stores(folders), recipe, chosen)
     text = shown.to_json(found) if as_json else "\n".join(map(shown.to_lines, found.values()))

@@ -134,11 +134,11 @@ def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.mixers.plugins.runs import require_mixers
     from recollect.running.engine import choose_device
     from recollect.running.planning.forecast import forecast
-    from recollect.running.results import Results
+    from recollect.running.results import RunSet
     from recollect.spec.recipes import recipe_of
     from recollect.store.database import FILE
 
-    known = Results.load(out).rows if (out / FILE).exists() else []
+    known = RunSet.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.is_finished}
     target = choose_device(device)
     runs = list({run.run_id: run for sweep in sweeps for run in sweep.runs}.values())

@@ -73,10 +73,10 @@ def train_and_tell(
 
 def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> None:
     from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
-    from recollect.api import Results
     from recollect.running.planning.priority import budget_text
+    from recollect.running.results import RunSet
 
-    results = Results.load(folder)
+    results = RunSet.load(folder)
     say(counts_text(count_statuses(results.rows)))
     for summary in summarise(group_cells(results.rows), results.curves):
         say(f"  {sentence(summary)}")

@@ -6,7 +6,7 @@ a frame sets the size of the whole: then the panels take what is left.
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -50,6 +50,8 @@ class Frame:
 
 WHOLE = Frame()
 _FRAME: ContextVar[Frame] = ContextVar("frame", default=WHOLE)
+# Who makes the figures: matplotlib's class, which tells nobody, or pyplot, which shows them.
+_MAKER: ContextVar[Callable[..., Figure]] = ContextVar("maker", default=Figure)
 
 
 @contextmanager
@@ -60,6 +62,16 @@ def framed(frame: Frame) -> Iterator[None]:
         yield
     finally:
         _FRAME.reset(before)
+
+
+@contextmanager
+def figures_by(make: Callable[..., Figure]) -> Iterator[None]:
+    """Every sheet that is begun within is a figure that `make` makes, given its `figsize`."""
+    before = _MAKER.set(make)
+    try:
+        yield
+    finally:
+        _MAKER.reset(before)
 
 
 def columns_for(panels: int, panel_width: float, most: int = 3) -> int:
@@ -73,7 +85,7 @@ def panel_grid(
     rows: int, columns: int, panel: tuple[float, float], **options: Any
 ) -> tuple[Figure, Any]:
     """A figure and its axes[row, column]; `panel` is the size of one in inches."""
-    figure = Figure(figsize=(max(3.4, panel[0] * columns), panel[1] * rows))
+    figure = _MAKER.get()(figsize=(max(3.4, panel[0] * columns), panel[1] * rows))
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from recollect.analysis import flatten
 from recollect.errors import notice_damage
 from recollect.rows import Evaluation, RunRow
 from recollect.store import Store
@@ -13,12 +11,9 @@ from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 
-if TYPE_CHECKING:
-    import pandas
-
 
 @dataclass(frozen=True)
-class Results:
+class RunSet:
     """What a folder holds: one row per run and its curve."""
 
     rows: list[RunRow]
@@ -27,7 +22,7 @@ class Results:
     problems: tuple[str, ...] = ()  # what was left out because it is not as it was written
 
     @classmethod
-    def load(cls, folder: Path | str) -> "Results":
+    def load(cls, folder: Path | str) -> "RunSet":
         """The results of one folder, also while it is being trained; a row that is not as it was
         written is left out and named.
         """
@@ -42,7 +37,7 @@ class Results:
         return cls(rows, curves, problems=named)
 
     @classmethod
-    def load_all(cls, folders: Iterable[Path | str]) -> "Results":
+    def load_all(cls, folders: Iterable[Path | str]) -> "RunSet":
         """Several folders as one, and a folder without results of its own as those inside it: a
         run that stands in more than one is taken from the first where it ended in a result.
         """
@@ -67,16 +62,3 @@ class Results:
             tuple(conflicts),
             tuple(problems),
         )
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """One line per run: the specification as dotted columns, then the results.
-
-        Needs pandas installed.
-        """
-        import pandas
-
-        records = [
-            flatten(row.spec) | {name: value for name, value in vars(row).items() if name != "spec"}
-            for row in self.rows
-        ]
-        return pandas.DataFrame(records)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cluster_made import ended, make_attempt, make_plan, name
 
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 
 SWEEP = """
 [task]
@@ -79,7 +79,7 @@ def test_work_without_a_scheduler_trains_all_packs(command, sweep: Path, tmp_pat
     code, said, _ = command("export", out)
     assert code == 0
     assert len(said.strip().splitlines()) == 5
-    assert {row.status for row in Results.load(out).rows} == {"done"}
+    assert {row.status for row in RunSet.load(out).rows} == {"done"}
 
 
 def test_collect_reports_attempts_that_differ(command, tmp_path: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from slurm_site import SlurmSite, missing, slurm_site
 
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 
 SWEEP = """
 name = "small"
@@ -57,7 +57,7 @@ def recollect(
 
 def outcome(folder: Path) -> Outcome:
     """Every number of every run."""
-    found = Results.load(folder)
+    found = RunSet.load(folder)
     return {
         row.run_id: (row.status, row.steps, row.stopped_early, found.curves.get(row.run_id))
         for row in found.rows

@@ -10,7 +10,7 @@ from slurm_site import SlurmSite
 from recollect.running.cluster.collect import Collected, Collector
 from recollect.running.cluster.plan import read_plan
 from recollect.running.cluster.spool import attempts
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 
 Submit = Callable[..., Path]
 
@@ -52,7 +52,7 @@ def test_an_array_over_two_nodes(site: SlurmSite, submitted: Submit, undisturbed
     assert "nothing to submit" in again
     found = finish(site, out, undisturbed)
     assert {pack.attempts for pack in found.packs} == {1}
-    assert {row.versions["host"] for row in Results.load(out).rows} == {"n0", "n1"}
+    assert {row.versions["host"] for row in RunSet.load(out).rows} == {"n0", "n1"}
     assert "nothing to submit" in recollect("submit", out, "--slurm", environment=site.environment)
 
 

@@ -23,7 +23,6 @@ from typing import Any
 import torch
 from harness import Acknowledge
 
-from recollect import api
 from recollect.cli import app as cli
 from recollect.cli import view
 from recollect.reports import page
@@ -31,6 +30,7 @@ from recollect.running import engine
 from recollect.running import pack as packs
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded
 from recollect.running.pack_queue import Selection
+from recollect.running.results import RunSet
 from recollect.running.worker import Worker
 from recollect.spec.sweep import Sweep, parse_sweep
 from recollect.store import Store, durable, failpoint
@@ -100,7 +100,7 @@ def outcome(folder: Path) -> dict[str, str]:
     """All that may not depend on what happened on the way, by run; floats as the text that names
     every bit of them.
     """
-    results = api.Results.load(folder)
+    results = RunSet.load(folder)
     return {
         row.run_id: f"{row.status} {row.steps} {row.diverged_step} {row.stopped_early} "
         f"{row.failure} {row.parameters} {results.curves.get(row.run_id)!r}"

@@ -14,7 +14,7 @@ from harness import child, kill_at_random, preload
 from recollect.running.cluster.collect import collect_once
 from recollect.running.cluster.draft import draft_packs, draft_sweep
 from recollect.running.cluster.plan import Plan
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.sweep import parse_sweep
 from recollect.store.failpoint import VARIABLE
 
@@ -81,7 +81,7 @@ def test_a_collector_killed_at_random(tmp_path: Path, kill_seed: int):
     plan = make(tmp_path / "out", run_workers.M, 2)
     train_rest(plan, tmp_path / "trained")
     collect_once(plan)
-    whole = Results.load(plan.folder)
+    whole = RunSet.load(plan.folder)
     for _ in kill_at_random(
         tmp_path / "journal",
         cluster_workers.collect,
@@ -93,4 +93,4 @@ def test_a_collector_killed_at_random(tmp_path: Path, kill_seed: int):
         reader = sqlite3.connect(plan.folder / "recollect.db")
         assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         reader.close()
-    assert Results.load(plan.folder).rows == whole.rows
+    assert RunSet.load(plan.folder).rows == whole.rows

@@ -11,7 +11,7 @@ from typing import Any
 
 from recollect.errors import SpecError, StoreError, noticing_damage
 from recollect.rows import Evaluation
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
 from recollect.store import PlannedRun, Result, Store
 from recollect.store.database import FILE
@@ -47,7 +47,7 @@ def filled(folder: Path, make_run: Callable[..., RunSpec]) -> None:
 def numbers(folder: Path) -> tuple[str, list[str]]:
     """All that is shown of a folder, and what was said about damage."""
     with noticing_damage() as damage:
-        found = Results.load(folder)
+        found = RunSet.load(folder)
         with Store.open(folder, read_only=True) as store:
             counts: dict[Any, int] = store.counts()
     curves = {run_id: repr(curve) for run_id, curve in sorted(found.curves.items())}

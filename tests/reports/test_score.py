@@ -29,7 +29,7 @@ from recollect.reports.score.recipe import card_cell, refuse_other_recipe
 from recollect.reports.score.request import ScoreRequest
 from recollect.rows import Evaluation, RunRow
 from recollect.running import engine
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store import Store
 from recollect.store.records import Result
 
@@ -152,7 +152,7 @@ def test_the_headline_is_trained_first():
 
 def test_the_gpus_card_is_the_campaigns_first_queue():
     """Run for run: rows of the campaign are baselines, and would not be trained again."""
-    known = {row.run_id for row in Results.load(CAMPAIGN).rows}
+    known = {row.run_id for row in RunSet.load(CAMPAIGN).rows}
     for mixer in ("attention", "mamba", "based_hybrid", "gated_delta_net"):
         assert {run.run_id for run in card_sweep("gpu", read_mixer(mixer)).runs} <= known
 
@@ -279,12 +279,12 @@ def test_a_sentence_says_what_is_still_missing():
 
 def test_the_picture_has_all_windows_with_ours_in_bold():
     asked = ScoreRequest.read("gpu", ["mamba"])
-    results = Results(asked.baselines.rows["mamba"], asked.baselines.curves)
+    results = RunSet(asked.baselines.rows["mamba"], asked.baselines.curves)
     (ax,) = asked.picture(results).axes
     names = {label.get_text(): label.get_fontweight() for label in ax.get_yticklabels()}
     assert len(names) == len(asked.baselines.rows) == 9
     assert [name for name, weight in names.items() if weight == "bold"] == ["Mamba"]
-    assert ScoreRequest.read("cpu", ["mamba"]).picture(Results([], {})) is None
+    assert ScoreRequest.read("cpu", ["mamba"]).picture(RunSet([], {})) is None
 
 
 # --- what it is set beside
@@ -380,7 +380,7 @@ def test_stored_baselines_that_do_not_fit_are_left_out_and_asked_for_ones_refuse
     save_baselines(tmp_path / "cpu.json", {"hyena": rows_of("hyena")}, {})
     fits = ScoreRequest.read("cpu", ["mamba"])
     assert list(fits.baselines.rows) == ["hyena"]
-    assert "hyena" in text_of(fits.tables(Results(rows_of(), {})))
+    assert "hyena" in text_of(fits.tables(RunSet(rows_of(), {})))
     other = ScoreRequest.read("cpu", ["mamba"], TINY)
     assert other.baselines is None
     assert "train.steps: 2 here, 800 there" in other.note
@@ -482,7 +482,7 @@ def test_the_card_is_shown_live_and_read_again_only_now_and_then(tmp_path, monke
     asked = ScoreRequest.read("gpu", ["gru"])
     card = _LiveCard(asked, tmp_path)
     read = []
-    empty = Results([], {})
+    empty = RunSet([], {})
     monkeypatch.setattr("recollect.cli.score._results", lambda out: read.append(out) or empty)
     for _ in range(3):
         assert "gated_delta_net" in text_of(card)

@@ -17,6 +17,7 @@ from recollect.running import worker as working
 from recollect.running.events import Advanced, Event, GivenUp, PackStarted, Remark, RunEnded
 from recollect.running.pack_queue import Selection
 from recollect.running.planning import memory
+from recollect.running.results import RunSet
 from recollect.running.worker import Worker
 from recollect.spec.sweep import parse_sweep
 from recollect.store import Store
@@ -86,7 +87,7 @@ def work(tmp_path, monkeypatch) -> Callable[..., list[Event]]:
 
 
 def results(folder) -> dict[str, tuple]:
-    found = api.Results.load(folder)
+    found = RunSet.load(folder)
     return {
         row.run_id: (row.status, row.steps, row.stopped_early, repr(found.curves[row.run_id]))
         for row in found.rows

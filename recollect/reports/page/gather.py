@@ -26,7 +26,7 @@ from recollect.reports.page.context import (
 from recollect.reports.page.rendering import write_report
 from recollect.reports.page.tables import UNDECIDED
 from recollect.rows import Evaluation, RunRow
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store import Store
 from recollect.store.joining.folders import find_stores
 
@@ -52,15 +52,19 @@ class Evidence:
     context: Context
 
 
-def write_page(folders: Sequence[Path], output: Path | None = None) -> Path:
-    """Write the page about `folders` to `output`, or into the first of them; returns its path."""
-    found = gather(folders)
+def write_page(
+    folders: Sequence[Path], output: Path | None = None, results: RunSet | None = None
+) -> Path:
+    """Write the page about `folders` to `output`, or into the first of them; returns its path.
+    `results` are what was read of them before, or a part of it.
+    """
+    found = gather(folders, results)
     return write_report(output or folders[0], found.rows, found.curves, found.context)
 
 
-def gather(folders: Sequence[Path]) -> Evidence:
-    """All that stands in the folders, joined by run."""
-    results = Results.load_all(folders)
+def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
+    """All that stands in the folders, joined by run; of the runs, `results` if they are given."""
+    results = results or RunSet.load_all(folders)
     stores = find_stores(folders)
     sources, notes, facts = _origins(folders, stores)
     context = Context(
@@ -104,7 +108,7 @@ def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _claims(results: Results, folders: Sequence[Path]) -> list[ShownClaim]:
+def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
     """All claims by the headline's rows, and beside them what other recipes decide."""
     from recollect.reports.paper.claims import HEADLINE
     from recollect.reports.paper.claims.asking import judge_results

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.rows import Evaluation, RunRow
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import ALPHABET, VOCABULARY
 from recollect.store.joining.folders import find_stores
@@ -44,11 +44,11 @@ class StoredResults:
 
 def load_stores(root: Path) -> list[StoredResults]:
     """The stores at or below `root`, each by itself."""
-    loaded = [(folder, Results.load(folder)) for folder in find_stores([root])]
+    loaded = [(folder, RunSet.load(folder)) for folder in find_stores([root])]
     return [StoredResults(folder, found.rows, found.curves) for folder, found in loaded]
 
 
-def join_stores(stores: Iterable[StoredResults]) -> Results:
+def join_stores(stores: Iterable[StoredResults]) -> RunSet:
     """All rows as one; a run that stands in several stores is taken once."""
     rows: dict[str, RunRow] = {}
     curves: dict[str, list[Evaluation]] = {}
@@ -57,9 +57,7 @@ def join_stores(stores: Iterable[StoredResults]) -> Results:
             if row.run_id not in rows or (row.has_result and not rows[row.run_id].has_result):
                 rows[row.run_id] = row
                 curves[row.run_id] = list(store.curves.get(row.run_id, ()))
-    return Results(
-        list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve}
-    )
+    return RunSet(list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve})
 
 
 def rows_by_recipe(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:

@@ -21,7 +21,7 @@ from recollect.plotting.colours import DASHES, LineStyle, line_styles
 from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.rows import RunRow
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 
 MOST_PANELS = 24
 FIRST_DASHES, SECOND_DASHES = DASHES[0], DASHES[6]
@@ -39,7 +39,7 @@ class Source:
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":
         """The folders as one, by their names."""
-        results = Results.load_all(folders)
+        results = RunSet.load_all(folders)
         name = ", ".join(folder.resolve().name for folder in folders)
         return cls(name, results.rows, results.curves, results.conflicts)
 

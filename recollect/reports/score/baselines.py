@@ -21,7 +21,7 @@ from recollect.errors import SpecError
 from recollect.reports.score.card import SURROUNDINGS
 from recollect.reports.score.recipe import trained_as
 from recollect.rows import Evaluation, RunRow
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store.durable import write_output
 
 FORMAT = 1
@@ -113,7 +113,7 @@ def read_baselines(path: Path) -> Baselines:
 
 def folder_baselines(folder: Path, card: Sequence[Mapping[str, Any]]) -> Baselines:
     """The rows of a folder of results that were trained as the runs of a card, by mixer."""
-    results = Results.load(folder)
+    results = RunSet.load(folder)
     known = {trained_as(spec) for spec in card}
     fitting = [row for row in results.rows if trained_as(row.spec) in known and row.has_result]
     if not fitting:

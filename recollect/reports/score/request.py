@@ -24,7 +24,7 @@ from recollect.reports.score.recipe import card_cell, refuse_other_recipe
 from recollect.reports.score.table import score_tables
 from recollect.reports.score.verdict import verdict
 from recollect.rows import RunRow
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 
@@ -66,7 +66,7 @@ class ScoreRequest:
             for part, runs in parts.items()
         ]
 
-    def scores(self, results: Results) -> list[MixerScore]:
+    def scores(self, results: RunSet) -> list[MixerScore]:
         return [
             score_mixer(label, own, results.curves, len(self.sweeps[label].runs))
             for label, own in self._own(results.rows).items()
@@ -83,15 +83,15 @@ class ScoreRequest:
             if label not in self.sweeps
         ]
 
-    def tables(self, results: Results) -> Group:
+    def tables(self, results: RunSet) -> Group:
         """The card; `results` may hold other runs too."""
         return score_tables(self.scores(results), self.others(), [self.note])
 
-    def verdicts(self, results: Results) -> list[str]:
+    def verdicts(self, results: RunSet) -> list[str]:
         """One sentence a mixer."""
         return [verdict(score, self.others()) for score in self.scores(results)]
 
-    def picture(self, results: Results) -> Figure | None:
+    def picture(self, results: RunSet) -> Figure | None:
         """All windows; None before there is any result."""
         own = [row for rows in self._own(results.rows).values() for row in rows]
         known = {} if self.baselines is None else self.baselines.rows
@@ -102,7 +102,7 @@ class ScoreRequest:
         curves: Curves = {**(self.baselines.curves if self.baselines else {}), **results.curves}
         return draw_card(own, other, curves, names)
 
-    def save(self, path: Path, results: Results) -> None:
+    def save(self, path: Path, results: RunSet) -> None:
         """As baselines: the scored mixers, or without any those that were compared with."""
         if self.sweeps or self.baselines is None:
             save_baselines(path, self._own(results.rows), results.curves)

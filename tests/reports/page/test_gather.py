@@ -11,10 +11,10 @@ import pytest
 from rows_made import make_row
 from stores_made import make_store
 
-from recollect.api import Results
 from recollect.reports.page.gather import MAX_PICTURE_BYTES, PNG, gather, write_page
 from recollect.reports.paper.figures import FIGURES
 from recollect.reports.pictures import KINDS
+from recollect.running.results import RunSet
 
 PICTURE = PNG + b"rest"
 
@@ -48,7 +48,7 @@ def test_a_run_in_two_folders_is_taken_from_where_it_ended(tmp_path):
     make_store(tmp_path / "a", [waiting])
     make_store(tmp_path / "b", [done, make_row("mamba", score=0.5)])
     make_store(tmp_path / "c", [make_row(score=0.25)])
-    joined = Results.load_all([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
+    joined = RunSet.load_all([tmp_path / "a", tmp_path / "b", tmp_path / "c"])
     assert [(row.spec["model"]["mixer"]["name"], row.accuracy) for row in joined.rows] == [
         ("attention", 0.75),
         ("mamba", 0.5),

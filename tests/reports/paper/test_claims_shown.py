@@ -23,7 +23,6 @@ from claims_made import (
 from rich.console import Console
 from rows_made import make_row, make_sweep
 
-from recollect import api
 from recollect.reports.paper.claims import CLAIMS, Verdict, check
 from recollect.reports.paper.claims.coverage import Tally
 from recollect.reports.paper.claims.verdicts import (
@@ -37,6 +36,7 @@ from recollect.reports.paper.claims.verdicts import (
     undecided,
 )
 from recollect.running import engine
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store
@@ -198,13 +198,13 @@ def test_command(command, folder: Path):
 
 def test_command_with_several_folders_and_json(command, folder: Path, tmp_path: Path, monkeypatch):
     other = made_folder(tmp_path / "other", wanted_runs(BY_NAME["C7"].what_to_run))
-    loaded = api.Results.load_all([folder, other])
+    loaded = RunSet.load_all([folder, other])
     assert len(loaded.rows) == len(wanted_runs(BY_NAME["C7"].what_to_run))
     rows = [made_row(RunSpec.from_json(json.dumps(row.spec)), 0.5) for row in loaded.rows]
     scored = [
         replace(row, accuracy=study_score(RunSpec.from_json(json.dumps(row.spec)))) for row in rows
     ]
-    monkeypatch.setattr(api.Results, "load_all", classmethod(lambda cls, folders: cls(scored, {})))
+    monkeypatch.setattr(RunSet, "load_all", classmethod(lambda cls, folders: cls(scored, {})))
     recipe = recipe_label(scored)
     said = command("claims", folder, other, "--json", "--recipe", recipe, "--only", "c7, C1")
     assert said.code == 0

@@ -274,14 +274,14 @@ def test_a_presets_runs_belong_to_its_figure(definition):
 
 
 def test_the_verb_draws_from_several_folders(tmp_path, capsys, monkeypatch):
-    from recollect.api import Results
     from recollect.cli import app as cli
+    from recollect.running.results import RunSet
 
     rows = ablated()
     monkeypatch.setattr(
-        Results,
+        RunSet,
         "load_all",
-        classmethod(lambda cls, folders: Results(rows[: 4 * len(list(folders))], {})),
+        classmethod(lambda cls, folders: RunSet(rows[: 4 * len(list(folders))], {})),
     )
     monkeypatch.setattr(
         "sys.argv",

@@ -23,7 +23,7 @@ from recollect.running.cluster.spool import (
     read_spool,
     spool_folder,
 )
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import parse_sweep
 
@@ -57,7 +57,7 @@ def make(folder: Path, most: int = 4) -> Plan:
 
 def outcome(folder: Path) -> dict[str, object]:
     """Every number of every run."""
-    results = Results.load(folder)
+    results = RunSet.load(folder)
     return {
         row.run_id: (row.status, row.steps, row.stopped_early, results.curves.get(row.run_id))
         for row in results.rows
@@ -111,7 +111,7 @@ def test_rows_say_where_they_come_from(tmp_path: Path):
     plan = make(tmp_path / "out")
     work_on_pack(plan, 0, CPU)
     collect_once(plan)
-    row = Results.load(plan.folder).rows[0]
+    row = RunSet.load(plan.folder).rows[0]
     assert row.versions["code"] == plan.code
     assert row.versions["host"]
 

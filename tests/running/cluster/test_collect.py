@@ -13,12 +13,12 @@ from recollect.running.cluster.frames import frame, split_frames
 from recollect.running.cluster.history import read_history
 from recollect.running.cluster.plan import Plan
 from recollect.running.cluster.spool import Attempt, Spool, checkpoint_folder, spool_folder
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store import Store
 
 
 def statuses(plan: Plan) -> dict[str, str]:
-    return {row.run_id: row.status for row in Results.load(plan.folder).rows}
+    return {row.run_id: row.status for row in RunSet.load(plan.folder).rows}
 
 
 def complete(plan: Plan, pack: int, attempt: str = "1-made-a") -> None:
@@ -30,7 +30,7 @@ def test_spools_become_a_store(tmp_path: Path):
     complete(plan, 1)
     found = collect_once(plan)
     assert [pack.done for pack in found.packs] == [0, 3]
-    results = Results.load(plan.folder)
+    results = RunSet.load(plan.folder)
     assert [row.status for row in results.rows] == ["todo"] * 3 + ["done"] * 3
     assert results.curves[name(1, 0)] == [point for _, point in curve(name(1, 0))]
     assert results.rows[3].accuracy == 0.3
@@ -40,9 +40,9 @@ def test_collecting_again_changes_nothing(tmp_path: Path):
     plan = make_plan(tmp_path / "out")
     complete(plan, 0)
     first = collect_once(plan)
-    rows = Results.load(plan.folder).rows
+    rows = RunSet.load(plan.folder).rows
     assert collect_once(plan).packs == first.packs
-    assert Results.load(plan.folder).rows == rows
+    assert RunSet.load(plan.folder).rows == rows
     with Collector(plan) as collector:
         assert collector.collect().new == 3
         assert collector.collect().new == 0
@@ -93,7 +93,7 @@ def test_a_person_may_settle_it(tmp_path: Path, settle: str, accuracy: float):
     make_attempt(plan, 0, "1-made-a", [ended(name(0, 1))])
     make_attempt(plan, 0, "2-made-b", [ended(name(0, 1), 0.01)], 0.01)
     assert not collect_once(plan, settle).conflicts  # type: ignore[arg-type]
-    assert Results.load(plan.folder).rows[1].accuracy == accuracy
+    assert RunSet.load(plan.folder).rows[1].accuracy == accuracy
 
 
 def test_a_last_point_that_differs_is_a_conflict_too(tmp_path: Path):
@@ -126,7 +126,7 @@ def test_a_torn_spool_gives_its_whole_records(tmp_path: Path):
         path.write_bytes(content[:cut])
         found = collect_once(plan)
         assert not found.problems
-        rows = Results.load(plan.folder)
+        rows = RunSet.load(plan.folder)
         for row in rows.rows:
             assert row.status in ("todo", "done")
             assert row.status == "todo" or len(rows.curves[row.run_id]) == 3
@@ -156,9 +156,9 @@ def test_a_spool_that_grows_byte_by_byte(tmp_path: Path):
         collector.publish()
     assert taken == [sum(lengths[:4])]
     assert seen == list(range(taken[0], len(whole) + 1))  # by an attempt that begins now
-    grown = Results.load(plan.folder)
+    grown = RunSet.load(plan.folder)
     collect_once(made)
-    alone = Results.load(made.folder)
+    alone = RunSet.load(made.folder)
     assert (grown.rows, grown.curves) == (alone.rows, alone.curves)
 
 
@@ -274,8 +274,8 @@ def test_any_order_of_looks_gives_the_same_store(tmp_path: Path):
                 collector.collect()
         collector.collect()
         collector.publish()
-    grown = Results.load(plan.folder)
+    grown = RunSet.load(plan.folder)
     collect_once(plan)
-    fresh = Results.load(plan.folder)
+    fresh = RunSet.load(plan.folder)
     assert grown.rows == fresh.rows
     assert grown.curves == fresh.curves

@@ -7,7 +7,7 @@ from rows_made import make_row
 from stores_made import make_store
 
 from recollect.errors import SpecError
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store.joining.folders import find_stores
 
 
@@ -30,7 +30,7 @@ def test_a_folder_of_folders_is_all_stores_below_it_in_the_order_of_names(tmp_pa
 def test_a_folder_without_any_stays_and_is_refused_by_its_name(tmp_path: Path):
     assert find_stores([tmp_path]) == [tmp_path]
     with pytest.raises(SpecError, match=f"no results in {tmp_path}"):
-        Results.load_all([tmp_path])
+        RunSet.load_all([tmp_path])
 
 
 def test_a_link_back_is_not_followed(tmp_path: Path):
@@ -46,10 +46,10 @@ def test_equal_results_count_once_and_different_ones_are_told(tmp_path: Path):
     row, other = make_row(seed=1, score=0.9), make_row(seed=2, score=0.5)
     make_store(tmp_path / "a", [row, other])
     make_store(tmp_path / "b", [row])
-    assert Results.load_all([tmp_path]).conflicts == ()
-    assert len(Results.load_all([tmp_path]).rows) == 2
+    assert RunSet.load_all([tmp_path]).conflicts == ()
+    assert len(RunSet.load_all([tmp_path]).rows) == 2
     make_store(tmp_path / "c", [make_row(seed=2, score=0.6)])
-    results = Results.load_all([tmp_path])
+    results = RunSet.load_all([tmp_path])
     assert len(results.rows) == 2
     assert results.conflicts == (
         f"run {other.run_id} (attention lr=0.001 seed=2): done 0.5000 after 100 steps in "
@@ -62,6 +62,6 @@ def test_a_result_is_taken_before_a_run_that_waits_or_failed(tmp_path: Path):
     make_store(tmp_path / "a", [make_row(score=None, status="todo")])
     make_store(tmp_path / "b", [make_row(score=0.0, status="failed", failure="oom: x")])
     make_store(tmp_path / "c", [make_row(score=0.7)])
-    (row,) = Results.load_all([tmp_path]).rows
+    (row,) = RunSet.load_all([tmp_path]).rows
     assert (row.status, row.score) == ("done", 0.7)
-    assert Results.load_all([tmp_path]).conflicts == ()
+    assert RunSet.load_all([tmp_path]).conflicts == ()

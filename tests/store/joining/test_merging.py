@@ -11,7 +11,7 @@ from rows_made import make_row
 from stores_made import make_store
 
 from recollect.errors import SpecError, StoreError
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.store import Store, failpoint
 from recollect.store.database import FILE
 from recollect.store.joining.merging import merge
@@ -44,7 +44,7 @@ def test_two_halves_are_a_whole(tmp_path: Path, halves):
         (4, 4, 2, 0),
         (4, 0, 2, 0),
     ]
-    whole = Results.load(tmp_path / "whole")
+    whole = RunSet.load(tmp_path / "whole")
     assert {row.spec["seed"]: row.score for row in whole.rows} == {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4}
     assert len(whole.curves) == 4
     with Store.open(tmp_path / "whole") as store:
@@ -81,14 +81,14 @@ def test_merging_again_changes_nothing(tmp_path: Path, halves):
 def test_a_conflict_is_told_and_nothing_is_overwritten(tmp_path: Path):
     make_store(tmp_path / "a", [make_row(seed=1, score=0.5), make_row(seed=2, score=0.9)])
     make_store(tmp_path / "b", [make_row(seed=1, score=0.6), make_row(seed=3, score=0.7)])
-    before = Results.load(tmp_path / "a").rows
+    before = RunSet.load(tmp_path / "a").rows
     (found,) = merge(tmp_path / "a", [tmp_path / "b"])
     assert (found.results, found.equal) == (1, 0)  # the others are taken over all the same
     assert found.conflicts == (
         f"run {before[0].run_id} (attention lr=0.001 seed=1): done 0.5000 after 100 steps in "
         f"{tmp_path / 'a'}, done 0.6000 after 100 steps in {tmp_path / 'b'}",
     )
-    assert Results.load(tmp_path / "a").rows[:2] == before
+    assert RunSet.load(tmp_path / "a").rows[:2] == before
 
 
 def test_what_has_no_result_there_is_todo_here_and_a_failure_here_is_replaced(tmp_path: Path):
@@ -96,10 +96,10 @@ def test_what_has_no_result_there_is_todo_here_and_a_failure_here_is_replaced(tm
     make_store(tmp_path / "a", [failed])
     make_store(tmp_path / "b", [make_row(seed=2, score=None, status="running")])
     merge(tmp_path / "into", [tmp_path / "a", tmp_path / "b"])
-    assert {row.status for row in Results.load(tmp_path / "into").rows} == {"todo"}
+    assert {row.status for row in RunSet.load(tmp_path / "into").rows} == {"todo"}
     make_store(tmp_path / "c", [make_row(seed=1, score=0.8)])
     merge(tmp_path / "a", [tmp_path / "c"])
-    (row,) = Results.load(tmp_path / "a").rows
+    (row,) = RunSet.load(tmp_path / "a").rows
     assert (row.status, row.score, row.failure) == ("done", 0.8, None)
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_a_living_process_trains_is_left_to_it(tmp_path: Path):
         store.claim([store.rows()[0].run_id], this_process(), 600.0)
     (found,) = merge(tmp_path / "a", [tmp_path / "b"])
     assert (found.held, found.results) == (1, 0)
-    assert Results.load(tmp_path / "a").rows[0].status == "running"
+    assert RunSet.load(tmp_path / "a").rows[0].status == "running"
 
 
 def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Path, halves):

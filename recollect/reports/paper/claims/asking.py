@@ -7,13 +7,13 @@ from recollect.errors import SpecError
 from recollect.reports.paper.claims import CLAIMS, check, recipes_of
 from recollect.reports.paper.claims.claim import Claim, Verdict
 from recollect.reports.paper.claims.inspections import kept_per_token
-from recollect.running.results import Results
+from recollect.running.results import RunSet
 from recollect.spec.base import shorten, suggest
 from recollect.spec.recipes import RECIPES
 
 
 def judge_results(
-    results: Results,
+    results: RunSet,
     folders: Sequence[Path],
     recipe: str | None = None,
     claims: Sequence[Claim] = CLAIMS,

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recollect.api.results import Results
 from recollect.reports.paper.presets import open_sweep
 from recollect.running import engine
 from recollect.running.budget import Budget
 from recollect.running.events import Event, ignore
-from recollect.running.results import Results as Results
 from recollect.running.signals import Interrupts, never
 from recollect.spec.sweep import Sweep, build_sweep
 

@@ -41,7 +41,7 @@ def test_a_table_a_sweep_and_a_file_give_the_same_results(tmp_path: Path):
         for results in found
     ]
     assert numbers[1:] == numbers[:-1]
-    assert [len(results.curves) for results in found] == [2] * 4
+    assert [len(results.runs.curves) for results in found] == [2] * 4
 
 
 def test_results_are_what_the_folder_holds(tmp_path: Path):
@@ -53,7 +53,7 @@ def test_results_are_what_the_folder_holds(tmp_path: Path):
             row.parameters == 32 * 8 + 16 * 8 + (4 * 64 + 4 * 8) + (8 * 64 + 5 * 8) + 4 * 8 + 2 * 8
         )
         assert set(row.versions) == {"recollect", "torch", "python"}
-        last = results.curves[row.run_id][-1]
+        last = results.runs.curves[row.run_id][-1]
         assert (last.step, last.accuracy, last.test_loss) == (4, row.accuracy, row.test_loss)
 
 
@@ -66,7 +66,7 @@ def test_a_listener_hears_every_run_and_finished_runs_stay(tmp_path: Path):
     larger = TABLE | {"sweep": {"train": {"lr": [1e-3, 1e-2, 1e-1]}}}
     second = recollect.run(larger, tmp_path, device="cpu", listen=heard.append)
     assert len([event for event in heard if isinstance(event, RunEnded)]) == 1
-    assert [row for row in second.rows if row.run_id in first.curves] == first.rows
+    assert [row for row in second.rows if row.run_id in first.runs.curves] == first.rows
 
 
 def test_results_as_a_data_frame(tmp_path: Path):
