@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.options import Device, Folder, Folders, Output, Plugins, load_plugins
-from recollect.cli.printing import complain_some, render, say, show_step, write
+from recollect.cli.printing import complain_some, render, say, show_step, time_text, write
 from recollect.errors import SpecError, printable
 
 
@@ -52,10 +52,19 @@ def inspect(
     again: Annotated[
         bool, typer.Option("--again", help="train it once more, to see its scores at many steps")
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="where its weights were not kept, train it again unasked"),
+    ] = False,
     device: Device = "auto",
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
-    """Look inside a trained run: attention, induction scores, how far back it looks."""
+    """Look inside a trained run: attention, induction scores, how far back it looks.
+
+    \b
+    recollect inspect out best:mamba
+    recollect inspect out 3f2a --again
+    """
     load_plugins(plugin)
     from recollect.reports.inspect import inspect_run, summary_lines
     from recollect.running.engine import choose_device
@@ -67,11 +76,24 @@ def inspect(
         else:
             show_step(f"step {done:,} of {of:,}", done == of)
 
-    found = inspect_run(folder, run, choose_device(device), again, tell)
+    consent = None if yes else _ask_to_train
+    found = inspect_run(folder, run, choose_device(device), again, tell, consent)
     for line in summary_lines(found):
         say(line)
     for picture in found.pictures:
         say(f"{picture.title}: {folder / picture.file}")
+
+
+def _ask_to_train(steps: int, seconds: float) -> None:
+    """Before a run is trained again; without a terminal nobody can be asked."""
+    cost = f"{steps:,} steps, about {time_text(seconds)}"
+    if not sys.stdin.isatty():
+        raise SpecError(
+            f"its weights were not kept, and to train it again takes {cost}\n"
+            "say --yes for that; `recollect run --keep all` keeps every run's weights"
+        )
+    if not typer.confirm(f"its weights were not kept; train it again ({cost})?", err=True):
+        raise typer.Exit(1)
 
 
 def figure(

@@ -1,6 +1,8 @@
 """`recollect inspect` from a folder to numbers and pictures, and what it refuses."""
 
+import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 
 from recollect import api
+from recollect.cli.app import main
 from recollect.errors import SpecError
 from recollect.plotting.settings import SCREEN, to_bytes
 from recollect.reports.inspect import inspect_run, summary_lines
@@ -280,9 +283,37 @@ def test_the_command_refuses_in_one_line(folder, tmp_path, command):
 def test_the_command_says_that_it_trains_again(tmp_path, command, undrawn):
     run = build_sweep({**SWEEP, "sweep": {"seed": [1]}})
     api.run(run, tmp_path, "cpu", keep="none")
-    said = command("inspect", tmp_path, run.runs[0].run_id, "--device", "cpu")
+    call = ("inspect", tmp_path, run.runs[0].run_id, "--device", "cpu")
+    refused = command(*call)  # nobody to ask: the input is no terminal
+    assert (refused.code, refused.out) == (2, "")
+    assert re.fullmatch(
+        "recollect: its weights were not kept, and to train it again takes 12 steps, "
+        r"about [^\n]+\n"
+        "say --yes for that; `recollect run --keep all` keeps every run's weights\n",
+        refused.err,
+    )
+    assert not (tmp_path / "inspect").exists()
+    said = command(*call, "--yes")
     assert said.code == 0
     assert said.out.splitlines()[0] == "training it once more, 12 steps: its weights were not kept"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
+def test_on_a_terminal_it_asks_first(tmp_path, monkeypatch, capsys, undrawn, answer, code):
+    """Through the verb itself: a test has no terminal, so one is made up."""
+    run = build_sweep({**SWEEP, "sweep": {"seed": [1]}}).runs[0]
+    api.run(build_sweep({**SWEEP, "sweep": {"seed": [1]}}), tmp_path, "cpu", keep="none")
+    typed = io.StringIO(answer)
+    monkeypatch.setattr(typed, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", typed)
+    monkeypatch.setattr("sys.argv", ["recollect", "inspect", str(tmp_path), run.run_id])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == code
+    question = said.out + said.err
+    assert "its weights were not kept; train it again (12 steps, about " in question
+    assert ("weights trained again" in said.out) == (code == 0)
 
 
 def test_damaged_weights_are_not_looked_at(tmp_path, command, undrawn):
@@ -294,7 +325,7 @@ def test_damaged_weights_are_not_looked_at(tmp_path, command, undrawn):
     assert said.code == 3
     assert "damaged or foreign" in said.err
     path.unlink()
-    assert command("inspect", tmp_path, run.runs[0].run_id, "--device", "cpu").code == 0
+    assert command("inspect", tmp_path, run.runs[0].run_id, "--again", "--device", "cpu").code == 0
 
 
 def test_run_spec_of_a_row_can_be_read_back(folder):

@@ -24,8 +24,10 @@ from recollect.reports.inspect.record import (
 )
 from recollect.reports.inspect.run_choice import choose_run
 from recollect.reports.inspect.weight_history import (
+    Consent,
     Tell,
     WeightHistory,
+    ask_to_train,
     model_with_weights,
     weight_history,
 )
@@ -49,21 +51,25 @@ def inspect_run(
     device: torch.device | str = "cpu",
     again: bool = False,
     tell: Tell = lambda done, of: None,
+    consent: Consent | None = None,
 ) -> Inspection:
     """Look inside one run of a folder of results; record and pictures are left in DIR/inspect.
 
     `run` is an id, the beginning of one, or best:MIXER. With `again` the run is trained once more
-    even if its weights were kept, to have them at many steps; `tell` hears how far that is.
+    even if its weights were kept, to have them at many steps; `tell` hears how far that is. Where
+    nothing was kept it is trained in any case, but `consent` is asked before if there is one.
     """
     with Store.open(folder, read_only=True) as store:
         leave_out_wrong(store)
         row = choose_run(store.rows(), run)
         curve = store.curve(row.run_id)
         require_plugins(store, [row.spec])
-    # Before the training: if the folder may not be made, that is better known now.
-    make_folder(folder / FOLDER / row.run_id)
     spec = RunSpec.parse(row.spec)
     device = torch.device(device)
+    if consent is not None and not again:
+        ask_to_train(folder, spec, row, device, consent)
+    # Before the training: if the folder may not be made, that is better known now.
+    make_folder(folder / FOLDER / row.run_id)
     known = weight_history(folder, spec, row, device, again, tell)
     found = draw_pictures(measure_run(spec, row, curve, known, device), folder)
     found.save(folder / FOLDER / f"{row.run_id}.json")

@@ -15,6 +15,7 @@ from torch import Tensor
 from recollect.model.layers import initialise
 from recollect.model.model import Model
 from recollect.rows import RunRow
+from recollect.running.planning.speed import seconds_per_step
 from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.store.keep_policy import evenly_spaced
@@ -24,6 +25,7 @@ from recollect.training.population import Population
 
 Weights = dict[str, Tensor]  # of one member, without the population axis
 Tell = Callable[[int, int], None]  # steps done, steps to do
+Consent = Callable[[int, float], None]  # steps to make, seconds they should take; raises if not
 SNAPSHOTS = 24  # of a run that is trained again
 
 
@@ -51,6 +53,19 @@ def weight_history(
         "kept",
         kept[-1][0].test_loss,
     )
+
+
+def ask_to_train(
+    folder: Path, run: RunSpec, row: RunRow, device: torch.device, consent: Consent
+) -> None:
+    """Ask before a run is trained again only because nothing was kept of it; its speed is measured
+    for that.
+    """
+    if not kept_files(folder, run.run_id):
+        steps = row.steps or run.train.steps
+        with threads_for(run, row.threads or torch.get_num_threads()):
+            each = seconds_per_step([run], task_of(run, device), device)
+        consent(steps, steps * each)
 
 
 def initial_weights(run: RunSpec) -> Weights:
