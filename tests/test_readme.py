@@ -1,5 +1,5 @@
 """What the README says is true: its mixer is the one in examples/ and trains, its specification
-parses, its tree exists.
+parses, its links lead somewhere. The tree in CONTRIBUTING.md is the real one.
 """
 
 import re
@@ -8,19 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from recollect.cli.app import app
 from recollect.mixers.registry import MIXERS
 from recollect.spec.sweep import parse_sweep, read_sweep
 from recollect.store import Store
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text().replace("\\\n", "")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def _blocks(language: str) -> list[str]:
+def _blocks(language: str, page: str = README) -> list[str]:
     return [
         text
-        for tag, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+        for tag, text in re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
         if tag == language
     ]
 
@@ -76,7 +79,7 @@ def test_every_example_parses(path: Path):
 
 
 def test_the_tree_is_the_real_one():
-    (tree,) = (block for block in _blocks("") if block.startswith("recollect/\n"))
+    (tree,) = (block for block in _blocks("", CONTRIBUTING) if block.startswith("recollect/\n"))
     named = re.findall(r"^  ([\w/.]+)", tree, re.MULTILINE)
     there = [
         path.name + "/" * path.is_dir()
@@ -92,9 +95,21 @@ def test_symbolic_links_point_somewhere():
     assert not [name for name in links if not (ROOT / name).exists()]
 
 
-def test_the_links_exist():
-    for target in re.findall(r"\]\(([^)]+)\)", README):
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_the_links_exist(page: str):
+    for target in re.findall(r"\]\(([^)]+)\)", (ROOT / page).read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_every_command_of_the_readme_exists():
+    named = {
+        verb
+        for block in _blocks("")
+        for verbs in re.findall(r"^recollect ((?:[a-z]+ · )+[a-z]+|[a-z]+)", block, re.MULTILINE)
+        for verb in verbs.split(" · ")
+    }
+    assert len(named) > 10
+    assert named <= set(typer.main.get_group(app).commands)
 
 
 def test_the_zoo_has_every_mixer():
