@@ -3,8 +3,7 @@ a line per run.
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -27,7 +26,8 @@ from recollect.running.events import (
     RunsEvaluated,
     SearchRound,
 )
-from recollect.running.planning.speed import SpeedModel
+from recollect.running.planning.speed import SpeedModel, WorkLeft
+from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 
 FORETELLING_SHARE = 0.02  # of the time may go into reckoning how much is left
@@ -37,7 +37,7 @@ FORETELLING_SHARE = 0.02  # of the time may go into reckoning how much is left
 class _Pack:
     """Runs that train in lock step."""
 
-    shape_id: str
+    example: RunSpec  # of its shape
     running: dict[str, RunSpec]  # those that have not ended
     step: int  # where they stand
 
@@ -52,14 +52,15 @@ class Progress:
         rows: Sequence[RunRow],
         operations: Callable[[RunSpec], int | None] = lambda run: None,
         processes: int = 1,
+        step_s: Mapping[str, float] | None = None,
     ):
+        """`operations`: of a run-step; `step_s`: its seconds, of shapes that were timed before."""
         self.runs, self.processes = len(rows), processes
         self.ended = sum(row.is_finished for row in rows)
         self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
         self._names = names_by_run(rows)
         self._speeds = SpeedModel(count=operations)
-        self._examples: dict[str, RunSpec] = {}  # by shape
-        self._left: defaultdict[str, int] = defaultdict(int)  # run-steps by shape
+        self._work = WorkLeft(self._speeds)
         self._left_elsewhere: dict[str, int] = {}  # steps of runs that other processes train
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
@@ -67,60 +68,62 @@ class Progress:
         self._foretold: float | None = None
         self._foretold_at, self._foretelling_s = 0.0, 0.0
         self._search = ""  # how far a search has come; then not everything will be trained
+        self._take_over(rows, step_s or {})
+
+    def _take_over(self, rows: Sequence[RunRow], step_s: Mapping[str, float]) -> None:
+        """What the folder holds before training goes on."""
+        cells: dict[str, RunSpec] = {}  # a run of each: parsing all takes long
         for row in rows:
-            if row.is_finished:
+            if not row.is_finished:
+                run = RunSpec.parse(row.spec)
+                self._work.plan(run)
+            else:
                 self._note_row(row)
-                continue
-            run = RunSpec.parse(row.spec)
-            self._examples.setdefault(run.shape_id, run)
-            self._left[run.shape_id] += run.train.steps
+                cell = cell_id(row.spec)
+                run = cells.get(cell) or cells.setdefault(cell, RunSpec.parse(row.spec))
+                if row.has_result and row.steps:
+                    self._work.note(run, row.steps)
+            if run.shape_id in step_s:
+                self._speeds.measure(run, step_s[run.shape_id])
 
     @property
     def done(self) -> int:
         """Run-steps that need not be made any more."""
-        return self.total - sum(self._left.values())
+        return self.total - self._work.run_steps
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end of the whole sweep; None before anything was made."""
-        if not self._examples:
-            return None
-        seconds = 0.0
-        for shape, left in self._left.items():
-            each = self._speeds.seconds(self._examples[shape])
-            if each is None:
-                return None
-            seconds += left * each
-        return seconds / self.processes
+        """Seconds to the end of the whole sweep; None before anything is known."""
+        seconds = self._work.seconds
+        return None if seconds is None else seconds / self.processes
 
     def feed(self, event: Event) -> None:
-        left = self._left
+        work = self._work
         match event:
             case PackStarted():
-                shape = event.runs[0].shape_id
-                self._examples.setdefault(shape, event.runs[0])  # planned since, perhaps
-                self._packs[event.pack] = _Pack(
-                    shape, {run.run_id: run for run in event.runs}, event.from_step
+                self._packs[event.pack] = pack = _Pack(
+                    event.runs[0], {run.run_id: run for run in event.runs}, event.from_step
                 )
+                for run in event.runs:
+                    work.begin(run)
                 # Steps behind a checkpoint were made by an earlier process: they are done, but tell
                 # nothing about speed.
-                left[shape] -= event.from_step * len(event.runs)
+                work.move(pack.example.shape_id, event.from_step * len(event.runs))
                 self._since = time.monotonic()
             case Advanced():
                 now = time.monotonic()
                 pack = self._packs[event.pack]
-                run = self._examples[pack.shape_id]
-                self._speeds.learn(run, event.members, now - self._since)
+                self._speeds.learn(pack.example, event.members, now - self._since)
                 self._since = now
                 pack.step += 1
-                left[pack.shape_id] -= event.members
+                work.move(pack.example.shape_id, event.members)
             case GivenUp():
                 gone = self._packs.pop(event.pack, None)  # none if it did not even start
                 if gone is not None:
-                    left[gone.shape_id] += gone.step * len(gone.running)
+                    work.move(gone.example.shape_id, -gone.step * len(gone.running))
             case RunsEvaluated():
                 for run_id, evaluation in event.evaluations.items():
-                    run = self._pack_of(run_id)[1].running[run_id]
+                    run = self._packs[self._pack_of(run_id)].running[run_id]
                     score = evaluation.score(run.task.score_name)
                     self._note_score(self._name(run), run.train.lr, score)
             case RunProgress():
@@ -129,14 +132,16 @@ class Progress:
                 self._search = f"{event.sweep}: {event.text}"
             case RunEnded():
                 self.ended += 1
-                self._examples.setdefault(event.run.shape_id, event.run)
-                left[event.run.shape_id] -= self._left_of(event.run)
+                failed = event.status == "failed"  # that says nothing about how soon others end
+                work.end(event.run, event.run.train.steps if failed else event.steps)
+                work.move(event.run.shape_id, self._left_of(event.run))
 
     def _move(self, event: RunProgress) -> None:
         """A run of another process: where it stands, and what its steps took."""
         run = event.run
         before = self._left_elsewhere.get(run.run_id, run.train.steps)
-        self._left[run.shape_id] += event.left - before
+        self._work.begin(run)
+        self._work.move(run.shape_id, before - event.left)
         self._left_elsewhere[run.run_id] = event.left
         if event.made:
             self._speeds.learn(run, event.made, event.seconds)
@@ -149,18 +154,18 @@ class Progress:
         """
         if run.run_id in self._left_elsewhere:
             return self._left_elsewhere.pop(run.run_id)
-        number, pack = self._pack_of(run.run_id)
-        left = run.train.steps - (pack.step if pack.running.pop(run.run_id, None) else 0)
+        number = self._pack_of(run.run_id)
+        if number not in self._packs:  # it did not even start
+            return run.train.steps
+        pack = self._packs[number]
+        del pack.running[run.run_id]
         if not pack.running:
-            self._packs.pop(number, None)
-        return left
+            del self._packs[number]
+        return run.train.steps - pack.step
 
-    def _pack_of(self, run_id: str) -> tuple[int, _Pack]:
-        """With its number; an empty one if it trains nowhere."""
-        return next(
-            (found for found in self._packs.items() if run_id in found[1].running),
-            (-1, _Pack("", {}, 0)),
-        )
+    def _pack_of(self, run_id: str) -> int:
+        """Its number; of no pack if the run trains nowhere."""
+        return next((n for n, pack in self._packs.items() if run_id in pack.running), -1)
 
     def _foretell(self) -> float | None:
         """As `remaining_s`, but reckoned so rarely that it takes a small share of the time: in a

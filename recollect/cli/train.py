@@ -22,12 +22,13 @@ from recollect.cli.options import (
     Workers,
     load_plugins,
 )
-from recollect.cli.printing import render, say
+from recollect.cli.printing import render, say, show_step
 from recollect.cli.show import write_report
 from recollect.cli.training import train_and_tell
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
+    from recollect.spec.run import RunSpec
     from recollect.spec.sweep import Sweep
 
 
@@ -143,5 +144,9 @@ def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     target = choose_device(device)
     runs = list({run.run_id: run for sweep in sweeps for run in sweep.runs}.values())
     require_mixers(runs, target)
-    render(forecast_table(forecast(runs, finished, target)))
+    render(forecast_table(forecast(runs, finished, target, _tell_timing)))
     say(f"recipes: {recipes_text(recipe_of(run.model_dump(mode='json')) for run in runs)}")
+
+
+def _tell_timing(done: int, of: int, run: "RunSpec") -> None:
+    show_step(f"timing shape {done + 1} of {of}: {run.model.mixer.name}, width {run.model.width}")

@@ -55,7 +55,7 @@ class TrainingView:
     def _start(self, event: TrainingStarted) -> None:
         from recollect.running.planning.cost import operations
 
-        self._progress = Progress(event.rows, operations, event.processes)
+        self._progress = Progress(event.rows, operations, event.processes, event.step_s)
         console = rich.console.Console()
         if console.is_terminal:
             parts = [self._progress, *([self.below] if self.below is not None else [])]

@@ -76,6 +76,7 @@ def train(
     """
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
+    from recollect.running.planning.forecast import step_seconds
     from recollect.running.processes.count import count_processes, require_processes
     from recollect.running.processes.parent import WorkerProcesses
     from recollect.running.spending import spend, train_stages
@@ -120,7 +121,8 @@ def train(
             processes = count.processes
             if count.reason:
                 listen(Remark(count.reason))
-        listen(TrainingStarted(tuple(store.rows()), processes))
+        rows = store.rows()
+        listen(TrainingStarted(tuple(rows), processes, step_seconds(rows, target)))
         is_spent = False
         if processes > 1:
             WorkerProcesses(folder, target, processes, plugins, stop, listen).work(store)

@@ -1,6 +1,7 @@
 """What training tells its listener: plain data, for a view, a log or a test."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from recollect.rows import Evaluation, RunRow
 from recollect.spec.run import RunSpec
@@ -25,10 +26,13 @@ class FailedReopened:
 
 @dataclass(frozen=True)
 class TrainingStarted:
-    """The folder before the first step, and how many processes will train it."""
+    """The folder before the first step, and how many processes will train it; seconds of a run-step
+    of the shapes that were timed for what is said of the time left.
+    """
 
     rows: tuple[RunRow, ...]
     processes: int
+    step_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 
 from recollect.errors import ResourceError
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
+from recollect.running.planning.machine import device_name
 from recollect.running.shapes import Shapes
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
@@ -183,7 +184,7 @@ class Pack:
             failure=end.failure,
             parameters=population.model.parameters_per_member(),
             state_size=population.model.state_size(),
-            device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            device=device_name(device),
             threads=torch.get_num_threads(),
             versions=checkpoint.versions(),
         )

@@ -175,6 +175,40 @@ def test_every_shape_counts_at_its_own_speed(make_run, clock):
     assert work(without, clock, 100, 1, seconds=10).remaining_s == pytest.approx(20)
 
 
+def test_with_every_mixer_timed_before_the_time_left_does_not_jump(make_run, clock):
+    """The slow one comes last, and by operations it would be as fast as the first."""
+    fast, slow = (
+        make_run({"model.mixer": name, "train.steps": 100}) for name in ("attention", "mamba")
+    )
+    rows = [row(run) for run in (fast, slow)]
+    progress = Progress(rows, lambda run: 1, step_s={fast.shape_id: 0.1, slow.shape_id: 0.5})
+    assert progress.remaining_s == pytest.approx(60)
+    feed(progress, PackStarted((fast,), 0))
+    work(progress, clock, 50, 1, seconds=10)  # evaluations, or a busy machine: twice as slow
+    assert progress.remaining_s == pytest.approx(2 * (5 + 50))
+    work(progress, clock, 50, 1, seconds=10)
+    feed(progress, RunEnded(fast, "done", looked(0.5), 100), PackStarted((slow,), 0))
+    assert progress.remaining_s == pytest.approx(100)
+    assert work(progress, clock, 50, 1, seconds=50).remaining_s == pytest.approx(50)
+
+
+def test_what_has_not_begun_is_expected_to_end_as_early_as_what_has(runs, clock):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs[:2], 0))
+    work(progress, clock, 50, 2, seconds=100)
+    assert progress.remaining_s == pytest.approx(100 + 100)  # nothing has ended: all in full
+    feed(progress, RunEnded(runs[0], "done", looked(1.0), 50, "solved early"))
+    assert progress.remaining_s == pytest.approx(50 + 75)  # one made half its steps, one goes on
+    feed(progress, RunEnded(runs[1], "failed", None, 50, "error"))
+    assert progress.remaining_s == pytest.approx(75)  # a failure says nothing about the others
+    assert progress.done == 200
+
+
+def test_what_ended_before_tells_how_early_runs_end(runs, clock):
+    ended = replace(row(runs[0], "done", 1.0), steps=20)
+    progress = Progress([ended, row(runs[1]), row(runs[2])], step_s={runs[1].shape_id: 0.5})
+    assert progress.remaining_s == pytest.approx(2 * 20 * 0.5)
+
+
 # ---- runs that other processes train ----
 
 
@@ -197,10 +231,11 @@ def test_what_other_processes_do_counts_and_is_told(make_run):
         replace(row(runs[2], "diverged"), steps=60, diverged_step=55, wall_s=12.0),
         row(runs[3]),
     ]
-    # 160 steps took 32 s, and 160 are left, for two
+    # A step took .2 s, and there are two processes. Of the three runs that have begun one made 60
+    # steps of 100, so that the fourth is expected to make 260 / 3.
     assert lines(now) == [
         "[1/4] done attention width=16 lr=1e-3 seed=42 accuracy=0.500 steps=100, 16 s left",
-        "[2/4] diverged attention width=16 lr=1e-1 seed=42 steps=60 (at step 55), 16 s left",
+        "[2/4] diverged attention width=16 lr=1e-1 seed=42 steps=60 (at step 55), 15 s left",
     ]
     assert (progress.done, progress.ended) == (240, 2)
     assert lines(now) == []

@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 
 import recollect
+from recollect.running.planning.machine import device_name
 
 
 def describe_place(device: torch.device) -> dict[str, str]:
     """The host as its scheduler calls it, and the device as its maker does."""
-    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return {"host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(), "device": kind}
+    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    return {"host": host, "device": device_name(device)}
 
 
 @cache

@@ -3,16 +3,21 @@
 Speed is measured on the device, not guessed.
 """
 
+import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 
+from recollect.rows import RunRow
 from recollect.running.planning import memory, speed
-from recollect.running.planning.cost import Cost, cost
+from recollect.running.planning.cost import Cost, cost, operations
+from recollect.running.planning.machine import device_name
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import threads_for
+from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 from recollect.tasks.build import task_of
@@ -26,6 +31,10 @@ PROBE_STEPS, TWO_STEPS = 40, 6
 # For the first look at a mixer, by the guessed speed; where it takes longer, with fewer rows.
 FIRST_S = 1.0
 FEWEST_ROWS = 16
+# A look at every mixer before training: its seconds, and the least share of the guessed time that
+# it must be worth.
+LOOK_S, LOOK_SHARE = 3.0, 0.05
+Tell = Callable[[int, int, RunSpec], None]  # shapes timed, shapes to time, the next one
 
 
 @dataclass(frozen=True)
@@ -60,19 +69,80 @@ class _Packing:
 
 
 def forecast(
-    runs: Sequence[RunSpec], finished: Collection[str], device: torch.device
+    runs: Sequence[RunSpec],
+    finished: Collection[str],
+    device: torch.device,
+    tell: Tell = lambda done, of, run: None,
 ) -> list[Forecast]:
-    """One entry per shape, in the order of the sweep."""
+    """One entry per shape, in the order of the sweep. `tell` hears which shape is timed next."""
     groups = group_by_shape(runs)
     costs = {group[0].shape_id: cost(group[0]) for group in groups}
     todos = [
         left for group in groups if (left := [run for run in group if run.run_id not in finished])
     ]
-    measuring = _Measuring(device)
+    measuring = _Measuring(device, tell)
     measuring.measure(todos, costs)
     return [
         _forecast_shape(group, finished, costs[group[0].shape_id], measuring) for group in groups
     ]
+
+
+def step_seconds(rows: Sequence[RunRow], device: torch.device) -> dict[str, float]:
+    """Seconds of a run-step by shape, before training goes on with these rows: as ended runs took
+    on such a device, and of mixers without any as a first look tells.
+    """
+    steps: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    shapes: dict[str, RunSpec] = {}  # by cell: far fewer than runs
+    for row in rows:
+        if row.wall_s and row.steps and row.device == device_name(device):
+            cell = cell_id(row.spec)
+            run = shapes.get(cell) or shapes.setdefault(cell, RunSpec.parse(row.spec))
+            steps[run.shape_id] += row.steps
+            seconds[run.shape_id] += row.wall_s
+    todo = [RunSpec.parse(row.spec) for row in rows if not row.is_finished]
+    known = {run.model.mixer.name for run in shapes.values()}
+    unknown = [run for run in todo if run.model.mixer.name not in known]
+    alone = len(known | {run.model.mixer.name for run in unknown}) < 2  # it tells enough by itself
+    looked = {} if alone else first_look(unknown, device)
+    return looked | {shape: seconds[shape] / steps[shape] for shape in steps}
+
+
+def first_look(runs: Sequence[RunSpec], device: torch.device) -> dict[str, float]:
+    """Seconds of a run-step by shape, of the smallest shape of each mixer: what training has not
+    come to yet can then be foretold. Nothing where that would not be worth the wait: a short sweep
+    is over soon, and a GPU has kernels to compile first.
+    """
+    guesses = SpeedModel(guessed_s(device), operations)
+
+    def guess(run: RunSpec) -> float:
+        return guesses.seconds(run) or 0.0
+
+    firsts = _first_shapes(group_by_shape(runs), guess)
+    whole_s = sum(guess(run) * run.train.steps for run in runs)
+    if device.type != "cpu" or LOOK_SHARE * whole_s < LOOK_S:
+        return {}
+    measuring, start = _Measuring(device), time.monotonic()
+    found: dict[str, float] = {}
+    for todo in firsts:
+        run = todo[0]
+        few = _with_fewer_rows(todo, TWO_STEPS * guess(run), LOOK_S / len(firsts))
+        # Whatever is wrong with it, training will come to it, and say so.
+        with contextlib.suppress(Exception):
+            if time.monotonic() - start < LOOK_S:
+                measuring.time_shape(few, probe=False)
+                found[run.shape_id] = measuring.speeds.seconds(run) or 0.0
+    return found
+
+
+def _first_shapes(
+    groups: Sequence[Sequence[RunSpec]], size: Callable[[RunSpec], float]
+) -> list[Sequence[RunSpec]]:
+    """The smallest shape of every mixer, the smallest first."""
+    firsts: dict[str, Sequence[RunSpec]] = {}
+    for group in sorted(groups, key=lambda group: size(group[0])):
+        firsts.setdefault(group[0].model.mixer.name, group)
+    return list(firsts.values())
 
 
 def _forecast_shape(
@@ -103,8 +173,8 @@ def _forecast_shape(
 class _Measuring:
     """Times shapes on a device for a limited time."""
 
-    def __init__(self, device: torch.device):
-        self.device = device
+    def __init__(self, device: torch.device, tell: Tell = lambda done, of, run: None):
+        self.device, self.tell = device, tell
         self.threads = torch.get_num_threads()
         self.speeds = SpeedModel(guessed_s(device))
         self.packings: dict[str, _Packing] = {}  # by shape
@@ -115,25 +185,27 @@ class _Measuring:
         time. A mixer whose cheapest shape takes long is timed with fewer rows before.
         """
         start = time.monotonic()
-        cheapest = sorted(todos, key=lambda todo: costs[todo[0].shape_id].operations)
-        firsts: dict[str, Sequence[RunSpec]] = {}
-        for todo in cheapest:
-            firsts.setdefault(todo[0].model.mixer.name, todo)
-        for todo in firsts.values():
-            work = costs[todo[0].shape_id].operations
-            expected_s = TWO_STEPS * work * guessed_s(self.device)
+
+        def work(run: RunSpec) -> int:
+            return costs[run.shape_id].operations
+
+        firsts = _first_shapes(todos, work)
+        for todo in firsts:
+            expected_s = TWO_STEPS * work(todo[0]) * guessed_s(self.device)
             if expected_s > FIRST_S:
-                self._time(_with_fewer_rows(todo, expected_s), probe=False)
-        known = [todo[0].shape_id for todo in firsts.values()]
-        others = [todo for todo in cheapest if todo[0].shape_id not in known]
-        for todo in (*firsts.values(), *others):
+                self.time_shape(_with_fewer_rows(todo, expected_s, FIRST_S), probe=False)
+        known = [todo[0].shape_id for todo in firsts]
+        others = [todo for todo in todos if todo[0].shape_id not in known]
+        ordered = [*firsts, *sorted(others, key=lambda todo: work(todo[0]))][:MEASURED_SHAPES]
+        for place, todo in enumerate(ordered):
+            self.tell(place, len(ordered), todo[0])
             expected = self.speeds.seconds(todo[0]) or 0.0
             left_s = MEASURE_S - (time.monotonic() - start)
-            if len(self.shapes) < MEASURED_SHAPES and TWO_STEPS * expected < left_s:
-                self._time(todo, probe=PROBE_STEPS * expected < left_s / 2)
+            if TWO_STEPS * expected < left_s:
+                self.time_shape(todo, probe=PROBE_STEPS * expected < left_s / 2)
                 self.shapes.add(todo[0].shape_id)
 
-    def _time(self, todo: Sequence[RunSpec], probe: bool) -> None:
+    def time_shape(self, todo: Sequence[RunSpec], probe: bool) -> None:
         """As many members as train fastest, or without `probe` two."""
         run = todo[0]
         with threads_for(run, self.threads):
@@ -149,10 +221,10 @@ class _Measuring:
         self.packings[run.shape_id] = _Packing(together, need)
 
 
-def _with_fewer_rows(todo: Sequence[RunSpec], expected_s: float) -> list[RunSpec]:
-    """Two of these runs with so few rows that timing them should take FIRST_S."""
+def _with_fewer_rows(todo: Sequence[RunSpec], expected_s: float, most_s: float) -> list[RunSpec]:
+    """Two of these runs with so few rows that timing them should take `most_s`."""
     batch = whole = todo[0].train.batch
-    while batch % 2 == 0 and batch > FEWEST_ROWS and expected_s * batch / whole > FIRST_S:
+    while batch % 2 == 0 and batch > FEWEST_ROWS and expected_s * batch / whole > most_s:
         batch //= 2
     # Parsed anew: a copy would keep the identity of the shape it was copied from.
     tables = [run.model_dump(mode="json") for run in todo[:2]]

@@ -35,13 +35,17 @@ def describe_machine() -> list[Finding]:
     ]
 
 
+def device_name(device: torch.device) -> str:
+    """As its maker calls a GPU; rows are marked with it."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 def _gpu() -> Finding:
     if torch.cuda.is_available():
         device = torch.device("cuda")
         return Finding(
             "gpu",
-            f"{torch.cuda.get_device_name(device)}, "
-            f"{free_memory(device) / 1e9:.1f} GB of memory free",
+            f"{device_name(device)}, {free_memory(device) / 1e9:.1f} GB of memory free",
         )
     if torch.version.cuda is None:
         return Finding(

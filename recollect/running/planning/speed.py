@@ -7,7 +7,7 @@ counts at its own.
 
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 import torch
@@ -18,6 +18,8 @@ from recollect.tasks.base import Task
 from recollect.training.graph import WARM_CALLS
 from recollect.training.population import Population
 
+# Steps that are timed for one number, the fewest and, while they are quick, the most.
+FEWEST_TIMED, MOST_TIMED, TIMED_S = 2, 8, 0.1
 # Seconds of a multiply-add before anything was measured: rather too slow than too fast.
 GUESSED_S = {"cpu": 5e-11, "cuda": 1e-13}
 
@@ -33,9 +35,10 @@ def count_operations(run: RunSpec) -> int | None:
 
 
 class SpeedModel:
-    """Seconds of a run-step by shape: as measured, or learnt from what was trained since; else
-    scaled by operations from the nearest known shape of the same mixer, else from all known ones;
-    else guessed.
+    """Seconds of a run-step by shape: as learnt from what was trained; or as measured, times how
+    much longer training took of shapes that are known both ways (evaluations, other processes);
+    else scaled by operations from the nearest known shape of the same mixer, else from all known
+    ones; else guessed.
     """
 
     def __init__(
@@ -110,7 +113,15 @@ class SpeedModel:
     def _known_seconds(self, shape: str) -> float | None:
         if self._run_steps.get(shape):
             return self._seconds[shape] / self._run_steps[shape]
-        return self._measured.get(shape)
+        measured = self._measured.get(shape)
+        return None if measured is None else measured * self._slowdown()
+
+    def _slowdown(self) -> float:
+        """How much longer training took than what was measured before it began."""
+        both = [shape for shape in self._measured if self._run_steps.get(shape)]
+        expected = math.fsum(self._measured[shape] * self._run_steps[shape] for shape in both)
+        took = math.fsum(self._seconds[shape] for shape in both)
+        return took / expected if expected > 0 and took > 0 else 1.0
 
     def _work(self, run: RunSpec) -> int | None:
         if run.shape_id not in self._operations:
@@ -118,23 +129,124 @@ class SpeedModel:
         return self._operations[run.shape_id]
 
 
+class WorkLeft:
+    """The run-steps that a sweep still has to make, by shape, and the seconds they should take.
+
+    A run that has not begun counts with the share of its steps that those before it made, of its
+    shape or else of its mixer: some end early. One under way counts in full, and so does every run
+    of a mixer before the first of it has begun.
+    """
+
+    def __init__(self, speeds: SpeedModel):
+        self.speeds = speeds
+        self._examples: dict[str, RunSpec] = {}  # all by shape
+        self._left: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()  # of these, steps of runs that have not begun
+        self._planned: Counter[str] = Counter()  # of runs that have begun
+        self._expected: Counter[str] = Counter()  # of these, steps that they made or should make
+        self._begun: set[str] = set()  # runs
+
+    @property
+    def run_steps(self) -> int:
+        """If no run ends early."""
+        return sum(self._left.values())
+
+    @property
+    def seconds(self) -> float | None:
+        """For one process; None where nothing is known of a shape's speed, or nothing is left."""
+        if not self._examples:
+            return None
+        by_mixer = self._shares_by_mixer()
+        total = 0.0
+        for shape, left in self._left.items():
+            run = self._examples[shape]
+            each = self.speeds.seconds(run)
+            if each is None:
+                return None
+            share = by_mixer.get(run.model.mixer.name, 1.0)
+            if self._planned[shape]:
+                share = self._expected[shape] / self._planned[shape]
+            total += each * (left - (1 - share) * self._waiting[shape])
+        return total
+
+    def plan(self, run: RunSpec) -> None:
+        """It has to be trained."""
+        self._examples.setdefault(run.shape_id, run)
+        self._left[run.shape_id] += run.train.steps
+        self._waiting[run.shape_id] += run.train.steps
+
+    def begin(self, run: RunSpec) -> None:
+        """It trains, perhaps not for the first time."""
+        if run.run_id not in self._begun:
+            self._begun.add(run.run_id)
+            self.note(run, run.train.steps)
+            self._waiting[run.shape_id] -= min(run.train.steps, self._waiting[run.shape_id])
+
+    def note(self, run: RunSpec, made: int) -> None:
+        """A run like this one had ended before, after so many steps."""
+        self._examples.setdefault(run.shape_id, run)
+        self._planned[run.shape_id] += run.train.steps
+        self._expected[run.shape_id] += made
+
+    def move(self, shape_id: str, run_steps: int) -> None:
+        """So many fewer are left; more, if it is less than 0."""
+        self._left[shape_id] -= run_steps
+
+    def end(self, run: RunSpec, made: int) -> None:
+        """It made so many steps and will make no more."""
+        self.begin(run)
+        self._expected[run.shape_id] -= run.train.steps - made
+
+    def _shares_by_mixer(self) -> dict[str, float]:
+        planned: Counter[str] = Counter()
+        expected: Counter[str] = Counter()
+        for shape, steps in self._planned.items():
+            name = self._examples[shape].model.mixer.name
+            planned[name] += steps
+            expected[name] += self._expected[shape]
+        return {name: expected[name] / steps for name, steps in planned.items() if steps}
+
+
 # ---- measuring ----
 
 
 def seconds_per_step(
-    members: Sequence[RunSpec], task: Task, device: torch.device, repeats: int = 2
+    members: Sequence[RunSpec],
+    task: Task,
+    device: torch.device,
+    clock: Callable[[], float] | None = None,
 ) -> float:
-    """One optimiser step of these members together, timed after those that warm up and record."""
+    """One optimiser step of these members together, the fastest of several, after those that warm
+    up and record. Without a `clock`: as if nothing else used the machine.
+    """
+    clock = clock or undisturbed_clock(device)
     population = Population(members, task, device)
-    start, warm = 0.0, warm_steps(device)
-    for repeat in range(warm + repeats):
-        if repeat == warm:
-            wait(device)
-            start = time.perf_counter()
+
+    def step() -> None:
         population.restart_clock()  # the shortest run has this step, its batch and its rate
         population.train_step(population.next_rows())
-    wait(device)
-    return (time.perf_counter() - start) / repeats
+
+    for _ in range(warm_steps(device)):
+        step()
+    found: list[float] = []
+    # A GPU is asked for several steps at a time: it computes one while the next is prepared.
+    together = 1 if device.type == "cpu" else FEWEST_TIMED
+    while len(found) < FEWEST_TIMED or (len(found) < MOST_TIMED and sum(found) < TIMED_S):
+        wait(device)
+        start = clock()
+        for _ in range(together):
+            step()
+        wait(device)
+        found.append((clock() - start) / together)
+    return min(found)
+
+
+def undisturbed_clock(device: torch.device) -> Callable[[], float]:
+    """On a CPU the time that this thread computed: it takes part in all that torch computes, and
+    other programs do not count. With nine processes on two cores it is equal within a tenth from
+    step to step where the time of day differs by up to twice.
+    """
+    return time.thread_time if device.type == "cpu" else time.perf_counter
 
 
 def warm_steps(device: torch.device) -> int:

@@ -2,16 +2,19 @@
 those of their kind.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from shown import rendered
 
 from recollect.cli.speed_tables import forecast_table
 from recollect.reports.paper.presets import read_preset
+from recollect.rows import RunRow
 from recollect.running.planning import forecast as forecasting
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import cost
-from recollect.running.planning.forecast import forecast
+from recollect.running.planning.forecast import forecast, step_seconds
 
 CPU = torch.device("cpu")
 PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
@@ -139,3 +142,69 @@ def test_a_finished_sweep_costs_nothing(make_run):
     run = make_run()
     (entry,) = forecast([run], {run.run_id}, CPU)
     assert (entry.todo, entry.seconds, entry.populations) == (0, 0.0, 0)
+
+
+def test_which_shape_is_timed_is_told(make_run, device):
+    runs = [make_run({"model.mixer.name": name}) for name in ("mamba", "attention", "attention")]
+    told: list[tuple[int, int, str]] = []
+    forecast(
+        runs,
+        set(),
+        CPU,
+        lambda done, of, run: told.append((done, of, run.model.mixer.name)),
+    )
+    assert sorted(told) == told
+    assert [(done, of) for done, of, _ in told] == [(0, 2), (1, 2)]
+    assert {name for *_, name in told} == {"mamba", "attention"}
+
+
+# ---- before training ----
+
+
+def row(run, status="todo", **more) -> RunRow:
+    return RunRow(run.run_id, run.model_dump(mode="json"), status, "accuracy", 0.5, **more)
+
+
+def test_one_small_shape_of_every_mixer_is_looked_at(monkeypatch, make_run, device):
+    monkeypatch.setattr(forecasting, "LOOK_SHARE", 1e9)
+    runs = [
+        make_run({"model.mixer.name": name, "model.width": width, "train.lr": lr})
+        for width in (32, 8)
+        for name in PER_OPERATION
+        for lr in (1e-3, 1e-2)
+    ]
+    found = step_seconds([row(run) for run in runs], CPU)
+    narrow = [run for run in runs if run.model.width == 8 and run.train.lr == 1e-3]
+    assert found == {
+        run.shape_id: pytest.approx(PER_OPERATION[run.model.mixer.name] * cost(run).operations)
+        for run in narrow
+    }
+    assert [(name, members) for name, _, members in device] == [("attention", 2), ("mamba", 2)]
+
+
+def test_a_mixer_that_was_trained_here_is_known_already(monkeypatch, make_run, device):
+    monkeypatch.setattr(forecasting, "LOOK_SHARE", 1e9)
+    old, again, new = (make_run({"model.mixer.name": n, "seed": s}) for n, s in
+                       (("attention", 1), ("attention", 2), ("mamba", 1)))  # fmt: skip
+    ended = [
+        row(old, "done", steps=10, wall_s=2.0, device="cpu"),
+        row(again, "done", steps=30, wall_s=3.0, device="cpu"),
+    ]
+    found = step_seconds([*ended, row(new)], CPU)
+    assert found[old.shape_id] == pytest.approx(5.0 / 40)
+    assert [name for name, *_ in device] == ["mamba"]
+    elsewhere = [replace(one, device="NVIDIA H200") for one in ended]
+    assert set(step_seconds([*elsewhere, row(new)], CPU)) == set(), "one mixer, nothing known here"
+
+
+def test_a_look_is_not_worth_the_wait_for_a_short_sweep(make_run, device):
+    runs = [make_run({"model.mixer.name": name, "train.steps": 3}) for name in PER_OPERATION]
+    assert step_seconds([row(run) for run in runs], CPU) == {}
+    assert device == []
+
+
+def test_a_look_that_fails_is_left_to_training(monkeypatch, make_run, device):
+    monkeypatch.setattr(forecasting, "LOOK_SHARE", 1e9)
+    monkeypatch.setitem(PER_OPERATION, "mamba", None)  # no number: it raises
+    runs = [make_run({"model.mixer.name": name}) for name in PER_OPERATION]
+    assert set(step_seconds([row(run) for run in runs], CPU)) == {runs[0].shape_id}

@@ -1,10 +1,17 @@
 """The model of speed: each shape at its own, by what is known of it or of those like it."""
 
+import itertools
+
 import pytest
 import torch
 
 from recollect.running.planning.cost import cost
-from recollect.running.planning.speed import SpeedModel, guessed_s, seconds_per_step
+from recollect.running.planning.speed import (
+    MOST_TIMED,
+    SpeedModel,
+    guessed_s,
+    seconds_per_step,
+)
 from recollect.tasks.build import build_task
 
 CPU = torch.device("cpu")
@@ -70,6 +77,17 @@ def test_an_unknown_mixer_is_scaled_from_all_others(runs):
     assert model.seconds(other) == pytest.approx(7.0 * cost(other).operations / made)
 
 
+def test_what_was_measured_is_as_much_slower_as_training_was(runs):
+    small, wide, other = runs
+    model = SpeedModel()
+    model.measure(small, 0.5)
+    model.measure(other, 2.0)
+    model.learn(small, 10, 15.0)  # three times as long as measured
+    assert model.seconds(other) == pytest.approx(6.0)
+    model.learn(wide, 10, 1000.0)  # of which nothing was measured
+    assert model.seconds(other) == pytest.approx(6.0)
+
+
 def test_where_operations_are_unknown_run_steps_count_alike(runs):
     small, wide, other = runs
     model = SpeedModel(count=lambda run: None)
@@ -82,3 +100,20 @@ def test_a_step_is_timed_also_for_the_shortest_run(make_run):
     run = make_run({"train.steps": 1, "train.evaluations": 1})
     task = build_task(run.task, 0, run.train.batch, CPU)
     assert 0 < seconds_per_step([run], task, CPU) < 10
+
+
+def test_the_fastest_of_several_steps_counts(make_run):
+    """By a clock of which every second reading is late by less and less: 5, 3, 1 for a step."""
+    run = make_run()
+    task = build_task(run.task, 0, run.train.batch, CPU)
+    now, late = [0.0], iter([5.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    readings = itertools.count()
+
+    def clock() -> float:
+        now[0] += next(late) if next(readings) % 2 else 0.0
+        return now[0]
+
+    assert seconds_per_step([run], task, CPU, clock) == 3.0  # two were long enough
+    late = iter([0.01, 0.005, *([0.01] * (MOST_TIMED - 2))])
+    assert seconds_per_step([run], task, CPU, clock) == pytest.approx(0.005)
+    assert next(late, None) is None  # as many as may be, while they are quick
