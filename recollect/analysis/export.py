@@ -61,7 +61,7 @@ def to_records(rows: Sequence[RunRow]) -> tuple[list[str], list[dict[str, Any]]]
     flats = [flatten(row.spec) for row in rows]
     settings = sorted({key for flat in flats for key in flat})
     records = [
-        {**flat, "run_id": row.run_id, **_results(row)}
+        {**flat, "run_id": row.run_id, **results_of(row)}
         for row, flat in zip(rows, flats, strict=True)
     ]
     return ["run_id", *settings, *RESULT_COLUMNS, *TIMING_COLUMNS], records
@@ -71,14 +71,15 @@ def to_json(rows: Sequence[RunRow], curves: Curves | None = None) -> str:
     """A list of objects, one a line; with `curves` each has its evaluations under `curve`."""
     lines = []
     for row in rows:
-        record = {"run_id": row.run_id, "spec": row.spec, **_results(row)}
+        record = {"run_id": row.run_id, "spec": row.spec, **results_of(row)}
         if curves is not None:
             record["curve"] = [asdict(point) for point in curves.get(row.run_id, ())]
-        lines.append(json.dumps(_finite(record), allow_nan=False))
+        lines.append(json.dumps(finite(record), allow_nan=False))
     return "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n"
 
 
-def _results(row: RunRow) -> dict[str, Any]:
+def results_of(row: RunRow) -> dict[str, Any]:
+    """Every result column of a row, then every timing column."""
     return {name: getattr(row, name) for name in (*RESULT_COLUMNS, *TIMING_COLUMNS)}
 
 
@@ -96,11 +97,12 @@ def _csv_cell(value: Any) -> str:
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value as JSON can hold it: null for a number that is not finite, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return value

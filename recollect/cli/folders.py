@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.options import Folder, Output, Plugins, collect_planned, load_plugins
+from recollect.cli.options import Folder, Plugins, collect_planned, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say, time_text, write
-from recollect.errors import SpecError, StoreError, noticing_damage
+from recollect.errors import StoreError, noticing_damage
 
 if TYPE_CHECKING:
     from recollect.analysis import Cell
@@ -159,41 +159,79 @@ def merge(
 
 def export(
     folder: Folder,
-    form: Annotated[str, typer.Option("--format", help="csv or json")] = "csv",
-    output: Output = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv (the default), json, or parquet: a data set for a hub"),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="replay into a tracker: mlflow, tensorboard, trackio or wandb"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="write there: a file; a folder for parquet or a tracker",
+        ),
+    ] = None,
     curves: Annotated[
         bool, typer.Option("--curves", help="with json: every evaluation of every run")
     ] = False,
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="with --to: the tracker's project or experiment")
+    ] = "recall",
+    licence: Annotated[
+        str, typer.Option("--license", metavar="ID", help="with parquet: for the data set's card")
+    ] = "unknown",
     salvage: Annotated[
         bool, typer.Option("--salvage", help="read what is readable of a damaged store")
     ] = False,
 ) -> None:
-    """One row per run, to standard output or a file."""
-    from recollect.analysis.export import to_csv, to_json
+    """Results for other programs: a table of runs, a data set, or runs in an experiment tracker.
+
+    recollect export out -o runs.csv
+
+    recollect export out --format parquet -o dataset
+
+    recollect export out --to tensorboard -o runs
+    """
+    from recollect.analysis import count_text
+    from recollect.reports.exports.request import ExportRequest
     from recollect.running.results import RunSet
 
-    if form not in ("csv", "json"):
-        raise SpecError(f"--format {form}: must be csv or json")
+    request = ExportRequest.read(form, to, output, curves, project, licence, salvage)
     collect_planned([folder])
-    points, problems = None, list[str]()
+    problems = list[str]()
     if salvage:
         from recollect.store.salvage import salvage as read_readable
 
         rows, problems = read_readable(folder)
+        results = RunSet(rows, {})
         for problem in problems:
             complain(problem)
     else:
         results = RunSet.load_all([folder])
         complain_some(results.conflicts)
-        rows, points = results.rows, results.curves if curves else None
-    text = to_csv(rows) if form == "csv" else to_json(rows, points)
-    if output is None:
-        write(text)
+    runs = count_text(len(results.rows), "run")
+    if request.tracker:
+        done = request.replay(results)
+        left = len(results.rows) - done.new - done.known
+        held = f", {left} without a result left out" if left else ""
+        say(
+            f"{count_text(done.new, 'run')} added to {done.place}, {done.known} there already{held}"
+        )
+        say(f"show them with `{done.advice}`")
+    elif request.form == "parquet":
+        say(f"{runs} written to {request.write_data_set(results)}")
+    elif output is None:
+        write(request.text(results))
     else:
         from recollect.store.durable import write_output
 
-        write_output(output, text.encode())
-        say(f"{len(rows)} runs written to {output}")
+        write_output(output, request.text(results).encode())
+        say(f"{runs} written to {output}")
     if problems:
         complain("--salvage left out what is named above; train it again in a new folder")
         raise typer.Exit(StoreError.exit_code)

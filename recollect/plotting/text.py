@@ -1,9 +1,10 @@
-"""Names from outside as text in a picture: one short printable line, no letter with a meaning.
+"""Names from outside as text in a picture or a table: one printable line, no letter with a meaning.
 
 matplotlib reads TeX between dollar signs and hides labels that begin with an underscore; nothing
 here lets it. matplotlib itself is not loaded: the page shortens its names here too.
 """
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -48,9 +49,19 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+def one_line(text: str) -> str:
+    return " ".join(printable(text).split())
+
+
+def markdown_text(text: str) -> str:
+    """Text that no Markdown reader gives a meaning to."""
+    entities = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", entities)
+
+
 def plain(text: str, limit: int = LONGEST_NAME) -> str:
     """A name as one short printable line."""
-    text = " ".join(printable(text).split())
+    text = one_line(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

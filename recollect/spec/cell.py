@@ -21,3 +21,10 @@ def cell_id(spec: Mapping[str, Any]) -> str:
     """Equal for the runs of one cell. Files of kept weights carry it: it must not change."""
     text = json.dumps(cell_table(spec), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run_name(spec: Mapping[str, Any]) -> str:
+    """What tells a run from the others of its cell, with its mixer: "mamba lr=0.001 seed=1"."""
+    if "model" not in spec or "train" not in spec:
+        return "a run"
+    return f"{spec['model']['mixer']['name']} lr={spec['train']['lr']:.4g} seed={spec['seed']}"

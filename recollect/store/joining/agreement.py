@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recollect.rows import Evaluation, RunRow
+from recollect.spec.cell import run_name
 
 Curve = Sequence[Evaluation]
 
@@ -26,12 +27,7 @@ def has_same_result(one: RunRow, one_curve: Curve, two: RunRow, two_curve: Curve
 
 def conflict_text(row: RunRow, one: object, other: RunRow, two: object) -> str:
     """One line about two results that differ; `one` and `two` name their folders."""
-    spec = row.spec
-    name = (
-        f"{spec['model']['mixer']['name']} lr={spec['train']['lr']:.4g} seed={spec['seed']}"
-        if "model" in spec and "train" in spec
-        else "a run"
-    )
+    name = run_name(row.spec)
     return f"run {row.run_id} ({name}): {_end(row)} in {one}, {_end(other)} in {two}"
 
 

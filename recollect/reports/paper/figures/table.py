@@ -1,6 +1,5 @@
 """The form of a table: the same lines as Markdown, as LaTeX (booktabs) and as a picture."""
 
-import re
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -8,7 +7,7 @@ from matplotlib.figure import Figure
 from recollect.plotting import sheet
 from recollect.plotting.colours import INK
 from recollect.plotting.settings import print_style
-from recollect.plotting.text import plain, printable, write
+from recollect.plotting.text import markdown_text, one_line, plain, write
 
 LETTER, COLUMN_GAP, LINE = 0.066, 0.22, 0.19  # inches
 _LATEX = {
@@ -47,10 +46,10 @@ class Table:
 
     def markdown(self) -> str:
         rule = [":--"] * self.names + ["--:"] * (len(self.head) - self.names)
-        rows = [[_markdown(text) for text in line] for line in (self.head, *self.lines)]
+        rows = [[markdown_text(text) for text in line] for line in (self.head, *self.lines)]
         table = [_piped(line) for line in (rows[0], rule, *rows[1:])]
-        notes = [f"{_markdown(note)}  " for note in self.notes]
-        return "\n".join([f"**{_markdown(self.title)}**", "", *table, "", *notes, ""])
+        notes = [f"{markdown_text(note)}  " for note in self.notes]
+        return "\n".join([f"**{markdown_text(self.title)}**", "", *table, "", *notes, ""])
 
     def latex(self) -> str:
         columns = "l" * self.names + "r" * (len(self.head) - self.names)
@@ -108,15 +107,5 @@ def _piped(texts: list[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
-
-
-def _markdown(text: str) -> str:
-    """Text that no Markdown reader gives a meaning to."""
-    entities = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", entities)
-
-
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in _one_line(text))
+    return "".join(_LATEX.get(letter, letter) for letter in one_line(text))

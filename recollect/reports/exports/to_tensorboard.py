@@ -1,0 +1,67 @@
+"""Runs as event files for TensorBoard, a folder each.
+
+Written record by record without TensorFlow or torch. Nothing in a file depends on when it was
+written: TensorBoard's clock is the run's own time, from zero.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from recollect.reports.exports.replay import Exported, Replay, Scalar
+from recollect.store.durable import make_folder, write_atomically
+
+FOLDER = "runs"
+VERSION = "brain.Event:2"  # of the format: what a file must begin with
+_OUTSIDE_PATHS = re.compile(r"[^\w\-.=@ ]", re.ASCII)
+LARGEST_WHOLE = 2**53  # that a hyperparameter, a double, holds
+
+
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None) -> Exported:
+    """One folder per run below the project's, the run's id in its name."""
+    place = (folder or Path(FOLDER)) / project
+    new = 0
+    for run in runs:
+        own = _OUTSIDE_PATHS.sub("_", run.name)
+        path = place / f"{own} {run.run_id}" / f"events.out.tfevents.{run.run_id}"
+        if not path.exists():
+            make_folder(path.parent)
+            write_atomically(path, event_file(run))
+            new += 1
+    return Exported(new, len(runs) - new, str(place), f"tensorboard --logdir {place.parent}")
+
+
+def event_file(run: Replay) -> bytes:
+    """The content of a run's event file."""
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    content = io.BytesIO()
+    writer = RecordWriter(content)
+    for event in _events(run):
+        writer.write(event.SerializeToString())
+    return content.getvalue()
+
+
+def _events(run: Replay) -> Iterator[Any]:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
+    def scalars(metrics: dict[str, float]) -> Any:
+        return Summary(
+            value=[Summary.Value(tag=tag, simple_value=value) for tag, value in metrics.items()]
+        )
+
+    config = {key: _hyperparameter(value) for key, value in run.config.items()}
+    yield Event(wall_time=0, file_version=VERSION)
+    yield Event(wall_time=0, summary=hparams_pb(config, run.run_id, start_time_secs=0))
+    for moment in run.moments:
+        yield Event(wall_time=moment.elapsed_s, step=moment.step, summary=scalars(moment.metrics))
+    yield Event(wall_time=run.wall_s, step=run.last_step, summary=scalars(run.results))
+
+
+def _hyperparameter(value: Scalar) -> Scalar:
+    too_large = type(value) is int and abs(value) > LARGEST_WHOLE
+    return str(value) if too_large else value
