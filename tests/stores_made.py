@@ -16,15 +16,22 @@ def make_store(
     """A store that gives these rows back; each finished one has a curve up to its step 100."""
     with Store.create(folder) as store:
         store.wall = lambda: time
-        store.plan(
-            [
-                PlannedRun(row.run_id, json.dumps(row.spec), row.score_name, row.chance)
-                for row in rows
-            ],
-            name,
-            source,
-        )
+        plan(store, rows, name, source)
         finish(store, [row for row in rows if row.status != "todo"])
+
+
+def plan(store: Store, rows: Sequence[RunRow], name: str = "made", source: str = "") -> None:
+    store.plan(
+        [PlannedRun(row.run_id, json.dumps(row.spec), row.score_name, row.chance) for row in rows],
+        name,
+        source,
+    )
+
+
+def begin(store: Store, rows: Sequence[RunRow]) -> dict[str, int]:
+    """Plan these runs and claim those that are not todo."""
+    plan(store, rows)
+    return store.claim([row.run_id for row in rows if row.status != "todo"], "me", 1e9)
 
 
 def finish(store: Store, rows: Sequence[RunRow]) -> None:

@@ -86,9 +86,11 @@ def _kind(name: str, values: Sequence[Any]) -> str:
     found = {type(value) for value in values if value is not None}
     if found == {bool}:
         return "bool_"
-    if found == {int} and all(value is None or abs(value) <= LARGEST for value in values):
-        return "int64"
-    return "float64" if found and found <= {int, float} else "string"
+    if not found or not found <= {int, float}:
+        return "string"
+    if any(type(value) is int and abs(value) > LARGEST for value in values):
+        return "string"
+    return "int64" if found == {int} else "float64"
 
 
 def _text(value: Any) -> str:
