@@ -54,7 +54,11 @@ REFUSALS = [
     (["report", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["watch", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["export", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
-    (["export", "OUT", "--format", "xml"], 2, "--format xml: must be csv or json"),
+    (
+        ["export", "OUT", "--format", "xml"],
+        2,
+        "--format xml: no such format; known: csv, json, parquet",
+    ),
     (["mixers", "mambo"], 2, "'mambo' is no mixer here; did you mean mamba?"),
     (["tasks", "mqr"], 2, "'mqr' is no task here; did you mean mqar?"),
 ]

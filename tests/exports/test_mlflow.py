@@ -69,7 +69,7 @@ def test_metrics_are_the_stored_numbers(client, run: RunRow):
             values, rel=0, abs=0, nan_ok=True
         )
     (score,) = found["result/score"]
-    assert score == ((100, 0.875) if run is DONE else (70, 0.25))
+    assert score == ((100, 0.875) if run is DONE else (70, 0))
 
 
 def test_settings_are_parameters_and_the_id_is_a_tag_and_in_the_name(client):

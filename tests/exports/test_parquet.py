@@ -44,7 +44,7 @@ def test_one_row_per_run_with_typed_columns(data_set):
     assert (diverged["status"], diverged["diverged_step"], diverged["score"]) == (
         "diverged",
         61,
-        0.25,
+        0.0,
     )
     assert math.isnan(diverged["test_loss"])
     assert rows[FAILED.run_id]["failure"] == "oom: too wide"

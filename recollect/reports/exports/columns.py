@@ -17,7 +17,7 @@ RESULTS = {
     "status": "done, diverged, failed, running or todo",
     "score_name": "which number the task is judged by: accuracy or exact",
     "chance": "the score of a model that knows what is in the context but not what belongs to what",
-    "score": "the number the run is judged by; a diverged run counts at chance",
+    "score": "the number the run is judged by; a diverged run counts as 0",
     "accuracy": "share of scored labels answered right, at the last evaluation",
     "exact": "share of test rows with every scored label right, at the last evaluation",
     "train_score": "the score on a sample of training rows; empty where every row is new",

@@ -14,6 +14,7 @@ from recollect.analysis.export import finite, to_records
 from recollect.errors import SpecError
 from recollect.reports.exports.card import CARD, MARK, write_card
 from recollect.reports.exports.columns import CURVES
+from recollect.reports.exports.replay import as_utf8
 from recollect.rows import Evaluation, RunRow
 from recollect.store.durable import make_folder, write_atomically
 
@@ -95,8 +96,7 @@ def _kind(name: str, values: Sequence[Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
-        # A hostile name may hold half a letter, which is no UTF-8.
-        return value.encode("utf-8", "backslashreplace").decode()
+        return as_utf8(value)
     return json.dumps(finite(value), sort_keys=True)
 
 

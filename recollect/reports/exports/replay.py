@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from recollect.analysis.curves import Curves
 from recollect.analysis.export import results_of
 from recollect.analysis.settings import flatten
-from recollect.errors import printable
+from recollect.plotting.text import one_line
 from recollect.rows import Evaluation, RunRow
 from recollect.spec.cell import cell_id, run_name
 
@@ -65,6 +65,11 @@ def plain_name(text: str) -> str:
     return _OUTSIDE_NAMES.sub("_", text)
 
 
+def as_utf8(text: str) -> str:
+    """The text with half letters spelt out: a hostile name may hold some, and they are no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _replay(row: RunRow, curve: Sequence[Evaluation]) -> Replay:
     last_step = max([row.steps or 0, *(point.step for point in curve)])
     wall_s = row.wall_s or 0.0
@@ -74,7 +79,7 @@ def _replay(row: RunRow, curve: Sequence[Evaluation]) -> Replay:
     settings = flatten(row.spec) | {f"result.{key}": value for key, value in texts.items()}
     return Replay(
         row.run_id,
-        printable(run_name(row.spec)),
+        one_line(run_name(row.spec)),
         plain_name(f"{row.spec['model']['mixer']['name']} {cell_id(row.spec)}"),
         {plain_name(key): _scalar(value) for key, value in settings.items() if value is not None},
         tuple(
@@ -107,4 +112,6 @@ def _is_number(value: object) -> bool:
 
 
 def _scalar(value: object) -> Scalar:
-    return value if isinstance(value, bool | int | float | str) else json.dumps(value)
+    if isinstance(value, str):
+        return as_utf8(value)
+    return value if isinstance(value, bool | int | float) else json.dumps(value)
