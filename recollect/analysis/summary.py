@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recollect.analysis.cells import Cell, Rate
 from recollect.analysis.curves import Curves, steps_to_solve
 from recollect.analysis.seeds import SeedSpread, seed_spread
+from recollect.analysis.settings import DEPTH, WIDTH, get_setting
 from recollect.analysis.windows import TAU, Window, grid_luck
 from recollect.analysis.wording import count_text, rate_text
 from recollect.rows import STATUSES, RunRow, Status
@@ -47,26 +48,6 @@ class Missing:
     @property
     def is_complete(self) -> bool:
         return self.runs == 0
-
-
-def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
-    """Seconds of training that each cell still needs, by what its own finished runs took, or else
-    by the time of a step in all the others; None before any run has ended. Runs that train side by
-    side end sooner.
-    """
-    timed = [row for cell in cells for row in cell.rows if row.wall_s and row.steps]
-    if not timed:
-        return [None for _ in cells]
-    step_s = sum(row.wall_s or 0.0 for row in timed) / sum(row.steps or 0 for row in timed)
-    return [_cell_remaining_s(cell, step_s) for cell in cells]
-
-
-def _cell_remaining_s(cell: Cell, step_s: float) -> float:
-    left = [row for row in cell.rows if not row.is_finished]
-    ended = [row.wall_s for row in cell.rows if row.has_result and row.wall_s]
-    if ended:
-        return len(left) * sum(ended) / len(ended)
-    return step_s * sum(int(row.spec["train"].get("steps", 0)) for row in left)
 
 
 def summarise(cells: Sequence[Cell], curves: Curves, tau: float = TAU) -> tuple[CellSummary, ...]:
@@ -130,3 +111,79 @@ def _missing(cell: Cell) -> Missing:
         counts["todo"],
         empty,
     )
+
+
+# ---- time left ----
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """What runs that have begun took and made."""
+
+    wall_s: float = 0.0  # of ended runs
+    work: float = 0.0  # their steps, each times the size of its model and batch
+    planned: int = 0  # steps of those that have begun
+    made: int = 0  # of these, what they made; all of them where a run still trains
+
+    def __add__(self, other: "_Pace") -> "_Pace":
+        return _Pace(
+            self.wall_s + other.wall_s,
+            self.work + other.work,
+            self.planned + other.planned,
+            self.made + other.made,
+        )
+
+
+def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
+    """Seconds of training that each cell still needs; None before any run has ended.
+
+    A step takes as long as in its own ended runs; without any, as in those of its mixer, else of
+    all, in proportion to the size. A run that has not begun should end as early as those that have.
+    Runs that train side by side end sooner.
+    """
+    paces = [_pace(cell) for cell in cells]
+    by_mixer: dict[str, _Pace] = {}
+    for cell, pace in zip(cells, paces, strict=True):
+        by_mixer[cell.mixer] = by_mixer.get(cell.mixer, _Pace()) + pace
+    whole = sum(by_mixer.values(), _Pace())
+    return [
+        _cell_remaining_s(cell, [pace, by_mixer[cell.mixer]], whole)
+        for cell, pace in zip(cells, paces, strict=True)
+    ]
+
+
+def _cell_remaining_s(cell: Cell, own: Sequence[_Pace], whole: _Pace) -> float | None:
+    """`own`: from the cell's to its mixer's."""
+    timed = next((pace for pace in (*own, whole) if pace.work and pace.wall_s), None)
+    if timed is None:
+        return None
+    begun = next((pace for pace in own if pace.planned), _Pace(planned=1, made=1))
+    share = begun.made / begun.planned
+    left = sum(
+        _planned(row) - row.steps if row.steps else share * _planned(row)
+        for row in cell.rows
+        if not row.is_finished
+    )
+    return left * _size(cell) * timed.wall_s / timed.work
+
+
+def _pace(cell: Cell) -> _Pace:
+    timed = [row for row in cell.rows if row.wall_s and row.steps]
+    begun = [row for row in cell.rows if row.steps and row.status != "failed"]
+    return _Pace(
+        sum(row.wall_s or 0.0 for row in timed),
+        _size(cell) * sum(row.steps or 0 for row in timed),
+        sum(map(_planned, begun)),
+        sum((row.steps or 0) if row.has_result else _planned(row) for row in begun),
+    )
+
+
+def _size(cell: Cell) -> float:
+    """What the time of a step grows with, roughly: tokens times weights."""
+    row = cell.rows[0]
+    tokens = get_setting(row, "train.batch", 1) * get_setting(row, "task.length", 1)
+    return float(tokens * get_setting(row, DEPTH, 1) * get_setting(row, WIDTH, 1) ** 2)
+
+
+def _planned(row: RunRow) -> int:
+    return int(row.spec["train"].get("steps", 0))

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.options import Folder, Plugins, collect_planned, load_plugins
-from recollect.cli.printing import complain, complain_some, render, say, time_text, write
+from recollect.cli.printing import complain, complain_some, render, say, write
 from recollect.errors import StoreError, noticing_damage
 
 if TYPE_CHECKING:
-    from recollect.analysis import Cell
     from recollect.store import Store
 
 MOST_CELLS = 60  # that `status` lists
@@ -51,39 +50,14 @@ def status(folder: Folder) -> None:
 
 
 def _show_cells(store: "Store") -> None:
-    """A line per cell: how many of its runs have ended, the best so far, the time left."""
-    from rich.text import Text
-
-    from recollect.analysis import decades_text, group_cells, remaining_s
-    from recollect.cli.tables import plain_table
+    from recollect.analysis import group_cells
+    from recollect.cli.speed_tables import state_table
 
     cells = group_cells(store.rows())
-    table = plain_table("cell", "done", "best so far", "window so far", "left")
-    for cell, left_s in list(zip(cells, remaining_s(cells), strict=True))[:MOST_CELLS]:
-        window = cell.window()
-        ended = sum(row.is_finished for row in cell.rows)
-        left = "" if ended == len(cell.rows) else "?" if left_s is None else time_text(left_s)
-        table.add_row(
-            Text(cell.name),
-            f"{ended}/{len(cell.rows)}",
-            _best_so_far(cell),
-            decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
-            left,
-        )
     if cells:
-        render(table)
+        render(state_table(cells, MOST_CELLS))
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
-
-
-def _best_so_far(cell: "Cell") -> str:
-    from recollect.analysis import rate_text, score_text
-
-    if cell.best is None:
-        return "-"
-    if cell.all_diverged:
-        return "all diverged"
-    return f"{score_text(cell.best.mean)} at {rate_text(cell.best.lr)}"
 
 
 def _say_sweeps(store: "Store") -> None:

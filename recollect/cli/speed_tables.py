@@ -1,4 +1,4 @@
-"""What a sweep would cost, and how fast this machine trains, as tables."""
+"""What a sweep would cost, how far it has come, and how fast this machine trains, as tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -7,9 +7,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from recollect.analysis import Cell, decades_text, rate_text, remaining_s, score_text
 from recollect.analysis.naming import differing_keys, join_name, settings_text, short_labels
 from recollect.analysis.settings import cell_settings
+from recollect.cli.printing import time_text
 from recollect.cli.tables import plain_table
+from recollect.rows import RunRow
 
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
@@ -72,6 +75,46 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
         for name, own in zip(names, settings, strict=True)
     ]
     return [join_name(name, variant) for name, variant in zip(names, told, strict=True)]
+
+
+def state_table(cells: Sequence[Cell], most: int) -> Table:
+    """A line per mixer and cell: how many runs have ended, the best so far, the time left."""
+    times = remaining_s(cells)
+    table = plain_table("cell", "done", "best so far", "window so far", "left")
+    for cell, left_s in list(zip(cells, times, strict=True))[:most]:
+        window = cell.window()
+        table.add_row(
+            Text(cell.name),
+            _done(cell.rows),
+            _best_so_far(cell),
+            decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
+            _left(cell.rows, left_s),
+        )
+    if len(cells) > 1:
+        rows = [row for cell in cells for row in cell.rows]
+        known = [seconds for seconds in times if seconds is not None]
+        whole = _left(rows, sum(known) if len(known) == len(times) else None)
+        table.add_row("all", _done(rows), "", "", whole, style="bold")
+    return table
+
+
+def _done(rows: Sequence[RunRow]) -> str:
+    return f"{sum(row.is_finished for row in rows)}/{len(rows)}"
+
+
+def _left(rows: Sequence[RunRow], seconds: float | None) -> str:
+    """For one process; nothing where all is done."""
+    if all(row.is_finished for row in rows):
+        return ""
+    return "?" if seconds is None else time_text(seconds)
+
+
+def _best_so_far(cell: Cell) -> str:
+    if cell.best is None:
+        return "-"
+    if cell.all_diverged:
+        return "all diverged"
+    return f"{score_text(cell.best.mean)} at {rate_text(cell.best.lr)}"
 
 
 def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from rows_made import make_row, make_sweep
 
 from recollect.analysis import find_missing, group_cells, missing_text, remaining_s
@@ -48,6 +49,32 @@ def test_the_time_left_goes_by_the_cell_s_own_runs_or_by_the_steps_of_others():
     assert remaining_s(group_cells(rows)) == [10.0, 10.0]
     assert remaining_s(group_cells(rows[:2])) == [0.0]
     assert remaining_s(group_cells(rows[2:])) == [None, None], "nothing was timed yet"
+
+
+def todo(mixer="attention", seed=9, **fields):
+    return make_row(mixer, seed=seed, score=None, status="todo", **fields)
+
+
+def test_a_cell_without_a_run_goes_by_its_mixer_in_proportion_to_its_size():
+    """Twice the width is four times the work; the slow mixer says nothing about the quick one."""
+    rows = [
+        replace(make_row(), wall_s=10.0, steps=1000),
+        replace(make_row("mamba"), wall_s=500.0, steps=1000),
+        todo(model={"width": 128}),
+        todo("mamba", model={"depth": 4}),
+    ]
+    assert remaining_s(group_cells(rows)) == [0.0, 0.0, 40.0, 1000.0]
+
+
+def test_what_has_not_begun_is_expected_to_end_as_early_as_what_has():
+    rows = [
+        replace(make_row(seed=1), wall_s=2.0, steps=200),  # of 1000
+        replace(todo(seed=2), status="running", steps=600),  # may go on to the end
+        todo(seed=3),
+    ]
+    # .01 s a step: 400 of the one under way, and (200 + 1000) / 2 of the other.
+    assert remaining_s(group_cells(rows)) == [pytest.approx(10.0)]
+    assert remaining_s(group_cells([*rows, todo(model={"width": 128})]))[1] == pytest.approx(24.0)
 
 
 def test_a_run_that_failed_is_not_waited_for():
