@@ -1,51 +1,88 @@
-"""The same work from Python: `recollect.run("sweep.toml", out="out").to_pandas()`."""
+"""Training from Python: `recollect.run("sweep.toml", out="out")`."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from recollect.api.results import Results
+from recollect.api.showing import shown
+from recollect.errors import SpecError
 from recollect.reports.paper.presets import open_sweep
 from recollect.running import engine
 from recollect.running.budget import Budget
 from recollect.running.events import Event, ignore
 from recollect.running.signals import Interrupts, never
+from recollect.spec.base import shorten
+from recollect.spec.overrides import apply_override
 from recollect.spec.sweep import Sweep, build_sweep
+
+OneSweep = Sweep | Mapping[str, Any] | Path | str
 
 
 def run(
-    sweep: Sweep | Mapping[str, Any] | Path | str | Sequence[Sweep | Path | str] | None,
+    sweep: OneSweep | Sequence[OneSweep] | None,
     out: Path | str,
-    device: str = "auto",
+    *,
     overrides: Iterable[str] = (),
     recipe: str | None = None,
-    listen: Callable[[Event], None] = ignore,
-    keep: str | None = None,
-    snapshots: int | None = None,
+    device: str = "auto",
+    plugins: Iterable[Path | str] = (),
+    workers: int = 1,
     budget: float | None = None,
     search: str | None = None,
-    workers: int = 1,
-    plugins: Iterable[Path | str] = (),
+    progress: bool | None = None,
+    keep: str | None = None,
+    snapshots: int | None = None,
+    retry_failed: bool = False,
+    listen: Callable[[Event], None] = ignore,
     stop: Callable[[], int] = never,
     signals: bool = False,
-    retry_failed: bool = False,
 ) -> Results:
-    """Train what is not yet done of a sweep (a TOML path, `paper:fig1`, a table, or a Sweep), or of
-    several in their order, into `out`; returns its results. Without a sweep, train what `out`
-    holds.
+    """Train what is not yet done of a sweep into the folder `out`, and return what `out` holds.
 
-    `recipe` ("study", "zoology" or "plain") fills what a file or table leaves open, in place of the
-    one it names. `keep` and `snapshots` say whose weights are kept, as on the command line; without
-    both, as the folder began, or the best of each cell. With a `budget` of minutes the most telling
-    runs come first, and what is not reached stays todo. With `search="edges"` only what the edges
-    of the windows need is trained, the rest stays todo (docs/decisions/search-edges.md). `workers`
-    are processes that train; 0 takes as many as suit the cores and the memory. With more than one,
-    the calling script needs the usual
-    `if __name__ == "__main__":`. `plugins` are files that register mixers. `listen` gets the events
-    of recollect/running/events.py. When `stop`, asked between steps, returns an exit code, or with
-    `signals` when the process is asked to end, checkpoints are saved and Stopped is raised.
+    - `sweep`: the path of a TOML file, `"paper:fig1"`, a table, or a `Sweep`; or several of these,
+      trained in their order; `None` goes on with what `out` holds.
+    - `overrides`: values as on the command line, such as `"train.lr=1e-3"`.
+    - `recipe`: `"study"`, `"zoology"` or `"plain"`, to fill what the sweep leaves open.
+    - `device`: as on the command line; `"auto"` is a GPU if there is one.
+    - `plugins`: files that register mixers. A class in this process, in a notebook's cell too,
+      needs none: `@recollect.mixer("name")` registers it.
+    - `workers`: processes that train; 0 takes as many as suit the cores and the memory. With more
+      than one, a script needs the usual `if __name__ == "__main__":`.
+    - `budget`: minutes; the most telling runs come first, and what is not reached stays todo.
+    - `search`: `"edges"` trains only what the edges of the windows need, the rest stays todo.
+    - `progress`: `True` shows it, `False` is silent; without either it is shown on a terminal and
+      in a notebook.
+    - `keep`, `snapshots`: whose weights are kept, and at how many steps on the way; without both as
+      the folder began, or the best of each cell.
+    - `retry_failed`: try failed runs once more.
+    - `listen`: called with every event of recollect/running/events.py.
+    - `stop`: asked between steps; an exit code saves a checkpoint and raises `Stopped`. With
+      `signals`, so does a signal that asks the process to end.
+
+    >>> import recollect
+    >>> table = {
+    ...     "task": {"name": "mqar", "vocabulary": 32, "length": 16, "train_rows": 64},
+    ...     "model": {"width": 8, "depth": 1},
+    ...     "train": {"batch": 32, "steps": 4, "evaluations": 2},
+    ...     "sweep": {"model.mixer": ["attention", "mamba"], "train.lr": [1e-3, 1e-2]},
+    ... }
+    >>> recollect.run(table, "tiny", overrides=["task.test_rows=32"], device="cpu")
+    Results('tiny': 4 runs, 4 done; 2 cells)
+
+    Runs that are done are not trained again:
+
+    >>> more = table["sweep"] | {"train.lr": [1e-3, 1e-2, 1e-1]}
+    >>> recollect.run(table | {"sweep": more}, "tiny", overrides=["task.test_rows=32"])
+    Results('tiny': 6 runs, 6 done; 2 cells)
     """
+    if workers < 0:
+        raise SpecError(
+            f"workers = {workers}: must be at least 0; 0 takes as many as suit the cores and the "
+            "memory"
+        )
     limit = Budget.start(budget, workers)
     files = [Path(plugin) for plugin in plugins]
     if files:
@@ -53,14 +90,20 @@ def run(
 
         for file in files:
             load_plugin(file)
-    if sweep is None:
-        sweeps = []
-    elif isinstance(sweep, Sequence) and not isinstance(sweep, str):
-        sweeps = [_open(one, overrides, recipe) for one in sweep]
-    else:
-        sweeps = [_open(sweep, overrides, recipe)]
+    several = isinstance(sweep, Sequence) and not isinstance(sweep, str)
+    asked: Any = [] if sweep is None else sweep if several else [sweep]
+    given = list(overrides)
+    sweeps = [_open(one, given, recipe) for one in asked]
     folder = Path(out)
-    with Interrupts() if signals else contextlib.nullcontext() as interrupts:
+    with (
+        shown(folder, progress) as show,
+        Interrupts() if signals else contextlib.nullcontext() as interrupts,
+    ):
+
+        def hear(event: Event) -> None:
+            show(event)
+            listen(event)
+
         engine.train(
             folder,
             sweeps,
@@ -72,17 +115,39 @@ def run(
             workers=workers,
             plugins=files,
             retry_failed=retry_failed,
-            listen=listen,
+            listen=hear,
             stop=(lambda: stop() or interrupts.exit_code()) if interrupts else stop,
         )
     return Results.load(folder)
 
 
-def _open(
-    sweep: Sweep | Mapping[str, Any] | Path | str, overrides: Iterable[str], recipe: str | None
-) -> Sweep:
-    if isinstance(sweep, Sweep):
-        return sweep
+def _open(sweep: OneSweep, overrides: list[str], recipe: str | None) -> Sweep:
     if isinstance(sweep, str | Path):
         return open_sweep(str(sweep), overrides, recipe)
-    return build_sweep({**sweep, "recipe": recipe} if recipe else sweep)
+    if isinstance(sweep, Mapping):
+        table = _plain(sweep)
+        for override in overrides:
+            apply_override(table, override)
+        table |= {"recipe": recipe} if recipe is not None else {}
+        return build_sweep(table, source=json.dumps(table, indent=1, default=str))
+    if not isinstance(sweep, Sweep):
+        raise SpecError(
+            f"sweep = {shorten(sweep)}: must be a file's path, paper:NAME, a table or a Sweep; for "
+            'example recollect.run("sweep.toml", out="out")'
+        )
+    if overrides or recipe is not None:
+        raise SpecError(
+            f"sweep = {shorten(sweep.name)}: a Sweep is whole, so overrides and recipe cannot "
+            "change it;\ngive them to what makes it, or give its table or file"
+        )
+    return sweep
+
+
+def _plain(value: Any) -> Any:
+    """A copy without what TOML does not have: tuples and arrays become lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(inner) for inner in value]
+    # An array or a number of NumPy's, which is not loaded for this.
+    return value.tolist() if type(value).__module__ == "numpy" else value

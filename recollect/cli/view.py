@@ -1,7 +1,9 @@
-"""What a person sees of a training: lines, and on a terminal a live view of its progress."""
+"""What a person sees of a training: lines, and where the screen can do so a live view of its
+progress.
+"""
 
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import rich.console
 from rich.live import Live
@@ -18,22 +20,70 @@ from recollect.running.events import (
 )
 
 
+class Screen(Protocol):
+    """Where a view is shown: a terminal, a file, a notebook."""
+
+    def say(self, line: str) -> None: ...
+
+    def show(self, picture: rich.console.RenderableType) -> bool:
+        """Keep showing what this draws, from now on; False where there can only be lines."""
+
+    def refresh(self) -> None:
+        """What is shown has changed."""
+
+    def close(self) -> None:
+        """Show it for the last time."""
+
+
+class Terminal:
+    """Standard output; where that is no terminal, lines alone."""
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+
+    def say(self, line: str) -> None:
+        if self._live:
+            self._live.console.print(printable(line), markup=False, highlight=False)
+        else:
+            say(line)
+
+    def show(self, picture: rich.console.RenderableType) -> bool:
+        console = rich.console.Console()
+        if console.is_terminal:
+            self._live = Live(Printable(picture), console=console, refresh_per_second=4)
+            self._live.start()
+        return self._live is not None
+
+    def refresh(self) -> None:
+        """A thread of its own does that."""
+
+    def close(self) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+
 class TrainingView:
     """A listener, from its entry to its exit."""
 
-    def __init__(self, folder: Path, below: rich.console.RenderableType | None = None):
-        self.folder, self.below = folder, below
+    def __init__(
+        self,
+        folder: Path,
+        below: rich.console.RenderableType | None = None,
+        screen: Screen | None = None,
+    ):
+        self.folder, self.below, self.screen = folder, below, screen or Terminal()
         self._progress: Progress | None = None
-        self._live: Live | None = None
+        self._is_live = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+        self.screen.close()
 
     def hear(self, event: Event) -> None:
+        say = self.screen.say
         match event:
             case SweepPlanned():
                 known = f", {event.known} known" if event.known else ""
@@ -46,19 +96,14 @@ class TrainingView:
                 say(event.text)
             case _ if self._progress:
                 self._progress.feed(event)
+                self.screen.refresh()
                 line = self._progress.line(event)
-                if line and not self._live:
+                if line and (not self._is_live or isinstance(event, Remark)):
                     say(line)
-                elif line and self._live and isinstance(event, Remark):
-                    self._live.console.print(printable(line), markup=False, highlight=False)
 
     def _start(self, event: TrainingStarted) -> None:
         from recollect.running.planning.cost import operations
 
         self._progress = Progress(event.rows, operations, event.processes, event.step_s)
-        console = rich.console.Console()
-        if console.is_terminal:
-            parts = [self._progress, *([self.below] if self.below is not None else [])]
-            drawn = Printable(rich.console.Group(*parts))
-            self._live = Live(drawn, console=console, refresh_per_second=4)
-            self._live.start()
+        parts = [self._progress, *([self.below] if self.below is not None else [])]
+        self._is_live = self.screen.show(rich.console.Group(*parts))

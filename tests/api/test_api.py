@@ -1,8 +1,11 @@
 """The same work from Python: tables, paths and sweeps in, results out."""
 
+import copy
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,6 +84,52 @@ def test_a_bad_sweep_writes_nothing(tmp_path: Path):
         recollect.run(TABLE | {"train": {"steps": 0}, "sweep": {}}, tmp_path / "out")
     with pytest.raises(SpecError, match=r"^device = 'abacus': not here; use auto or one of cpu"):
         recollect.run(TABLE, tmp_path / "out", device="abacus")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_may_hold_what_python_has(tmp_path: Path):
+    written = build_sweep(TABLE | {"sweep": {"train": {"lr": [1e-3, 1e-2, 1e-1]}}})
+    for number, axis in enumerate([(1e-3, 1e-2, 1e-1), np.logspace(-3, -1, 3)]):
+        table = TABLE | {"sweep": {"train": {"lr": axis}}, "seed": np.int64(42)}
+        found = recollect.run(table, tmp_path / str(number), device="cpu", budget=1e-6)
+        assert {row.run_id for row in found.rows} == {run.run_id for run in written.runs}
+
+
+def test_overrides_reach_a_table_and_leave_it_as_it_was(tmp_path: Path):
+    table = copy.deepcopy(TABLE)
+    found = recollect.run(
+        table, tmp_path, device="cpu", overrides=["train.lr=1e-2", "train.steps=2"], recipe="plain"
+    )
+    (row,) = found.rows
+    assert (row.spec["train"]["lr"], row.spec["train"]["steps"]) == (1e-2, 2)
+    assert table == TABLE
+    with Store.open(tmp_path, read_only=True) as store:
+        (sweep,) = store.sweeps()
+    assert build_sweep(json.loads(sweep.source)).runs[0].run_id == row.run_id
+
+
+@pytest.mark.parametrize(
+    ("sweep", "arguments", "problem"),
+    [
+        (3, {}, "sweep = 3: must be a file's path, paper:NAME, a table or a Sweep; for example "),
+        ([TABLE, None], {}, "sweep = None: must be a file's path, paper:NAME, a table or a Sweep"),
+        (build_sweep(TABLE), {"overrides": ["seed=1"]}, "sweep = 'tiny': a Sweep is whole"),
+        (build_sweep(TABLE), {"recipe": "plain"}, "sweep = 'tiny': a Sweep is whole"),
+        (TABLE, {"overrides": ["seed"]}, "--set 'seed': must look like a.b=1"),
+        (TABLE, {"recipe": "nobody"}, "recipe = 'nobody'"),
+        (TABLE, {"budget": 0}, "--budget 0: must be a number of minutes above 0"),
+        (TABLE, {"workers": -1}, "workers = -1: must be at least 0; 0 takes as many"),
+        (TABLE, {"search": "corners"}, "search 'corners'"),
+        (TABLE, {"keep": "worst"}, "keep"),
+        (TABLE, {"plugins": ["nowhere.py"]}, "nowhere.py"),
+        ("nowhere.toml", {}, "nowhere.toml"),
+    ],
+)
+def test_what_is_asked_for_wrongly_writes_nothing(tmp_path: Path, sweep, arguments, problem):
+    with pytest.raises(SpecError) as caught:
+        recollect.run(sweep, tmp_path / "out", device="cpu", **arguments)
+    assert problem in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 3
     assert not (tmp_path / "out").exists()
 
 

@@ -50,8 +50,28 @@ _RESERVED = frozenset(dir(PluginSpec)) | PluginSpec.model_fields.keys()
 
 
 def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Module]]:
-    """Class decorator: register a plain module under a name,
-    or a Mixer under the name in its options.
+    """Class decorator: register a plain module under a name, or a Mixer under the name in its
+    options.
+
+    A plain module maps (batch, length, width) to the same shape, causally. It is given `width`, and
+    `length` if it takes one; its other arguments become options of the mixer. The text of the class
+    and of what it uses is part of the identity of its runs: an edited class has runs of its own.
+
+    >>> import recollect
+    >>> from torch import nn
+    >>> @recollect.mixer("mean_so_far")
+    ... class MeanSoFar(nn.Module):
+    ...     def __init__(self, width, scale=1.0):
+    ...         super().__init__()
+    ...         self.out, self.scale = nn.Linear(width, width), scale
+    ...     def forward(self, x):
+    ...         count = 1 + nn.functional.pad(x[0, :-1, :1] * 0 + 1, (0, 0, 1, 0)).cumsum(0)
+    ...         return self.out(self.scale * x.cumsum(1) / count)
+    >>> recollect.RunSpec.parse({
+    ...     "task": {"name": "mqar"}, "train": {"lr": 1e-3},
+    ...     "model": {"mixer": {"name": "mean_so_far", "scale": 2.0}, "width": 8},
+    ... }).model.mixer.name
+    'mean_so_far'
     """
 
     def register(module: type[nn.Module]) -> type[nn.Module]:
