@@ -41,7 +41,7 @@ RESULT_COLUMNS = (
     "parameters",
     "state_size",
 )
-TIMING_COLUMNS = ("attempt", "wall_s", "device", "threads", "versions")
+TIMING_COLUMNS = ("attempt", "wall_s", "device", "threads", "versions", "drift")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 

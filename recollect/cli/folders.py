@@ -43,10 +43,22 @@ def status(folder: Folder) -> None:
             say(f"{name}{counts_text(store.counts())}")
             say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
             _say_sweeps(store)
+            _say_drift(store)
             _show_cells(store)
             for note in store.notes()[-5:] if len(stores) == 1 else ():
                 lines = note.text.strip().splitlines() or [""]
                 say(f"note: {note.kind}: {lines[-1]}")
+
+
+def _say_drift(store: "Store") -> None:
+    from recollect.analysis import count_text
+
+    drifted = [row.drift for row in store.rows() if row.drift]
+    if drifted:
+        say(
+            f"drift: {count_text(len(drifted), 'run')} trained under more than one environment, "
+            f"the first {', '.join(drifted[0])}"
+        )
 
 
 def _show_cells(store: "Store") -> None:

@@ -82,6 +82,13 @@ Workers = Annotated[
         help="processes that train; 0: as many as suit the cores and the memory",
     ),
 ]
+AllowDrift = Annotated[
+    bool,
+    typer.Option(
+        "--allow-drift",
+        help="go on with runs begun under other versions, threads or devices; their rows say so",
+    ),
+]
 Snapshots = Annotated[
     int | None, typer.Option(metavar="N", help="keep weights at N steps of the training as well")
 ]

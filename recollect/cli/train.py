@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.options import (
+    AllowDrift,
     Device,
     Folder,
     Keep,
@@ -69,6 +70,7 @@ def run(
     keep: Keep = None,
     snapshots: Snapshots = None,
     workers: Workers = 0,
+    allow_drift: AllowDrift = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -101,6 +103,7 @@ def run(
         search=search,
         workers=workers,
         plugins=plugin,
+        allow_drift=allow_drift,
     )
 
 
@@ -111,6 +114,7 @@ def resume(
     budget: Minutes = None,
     search: Search = None,
     workers: Workers = 0,
+    allow_drift: AllowDrift = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="try failed runs once more")
     ] = False,
@@ -126,6 +130,7 @@ def resume(
         workers=workers,
         plugins=plugin,
         retry_failed=retry_failed,
+        allow_drift=allow_drift,
     )
 
 

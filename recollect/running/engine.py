@@ -60,6 +60,7 @@ def train(
     workers: int = 1,
     plugins: Sequence[Path] = (),
     retry_failed: bool = False,
+    allow_drift: bool = False,
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> Outcome:
@@ -70,7 +71,8 @@ def train(
     trained, or without any those of the folder (see planning/order.py); None: sweeps that are given
     as they say themselves, or in full; others as they were asked for. `workers`: processes that
     train; 0: as many as suit the cores and the memory. `plugins`: files that the processes load as
-    this one did. `stop` is asked between steps: an exit code saves and raises Stopped. What
+    this one did. `allow_drift`: go on with runs that were begun under another environment, which
+    their rows then say. `stop` is asked between steps: an exit code saves and raises Stopped. What
     `listen` raises ends training in the same way, and is then raised. What is wrong with any of
     them is refused before something is written.
     """
@@ -106,6 +108,8 @@ def train(
             known = sum(added.known.values())
             listen(SweepPlanned(sweep.name, len(sweep.runs), added.new, known))
             remember_plugins(store, foreign_kinds(sweep.runs))
+        if store.lost_commits:
+            listen(Remark(store.lost_commits))
         leave_out_wrong(store)
         _remember_search(store, sweeps, search)
         if policy is not None:
@@ -125,14 +129,16 @@ def train(
         listen(TrainingStarted(tuple(rows), processes, step_seconds(rows, target)))
         is_spent = False
         if processes > 1:
-            WorkerProcesses(folder, target, processes, plugins, stop, listen).work(store)
+            WorkerProcesses(folder, target, processes, plugins, stop, listen, allow_drift).work(
+                store
+            )
         elif budget is None and not searched:
-            with Worker(store, folder, target, listen, stop) as worker:
+            with Worker(store, folder, target, listen, stop, allow_drift=allow_drift) as worker:
                 worker.work()
         else:
             asked = budget.stop(stop) if budget else stop
             choose = order.order_of(store, budget is not None, listen)
-            with Worker(store, folder, target, listen, asked) as worker:
+            with Worker(store, folder, target, listen, asked, allow_drift=allow_drift) as worker:
                 if budget:
                     is_spent = not spend(worker, budget, choose)
                 else:

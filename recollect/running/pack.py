@@ -6,21 +6,19 @@ Its worker moves it on, a step at a time.
 import threading
 import time
 from collections.abc import Callable, Collection, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import torch
 
 from recollect.errors import ResourceError
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
-from recollect.running.planning.machine import device_name
 from recollect.running.shapes import Shapes
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
-from recollect.store.checkpoint import SavedCheckpoint
+from recollect.store.checkpoint import Checkpoint, SavedCheckpoint
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.early import EarlyDecisions
+from recollect.training.environment import Environment
 from recollect.training.loop import BeforeStep, End, Evaluated, train_population
 from recollect.training.population import Population
 from recollect.training.state import PopulationState
@@ -39,12 +37,13 @@ class Choice:
     state: PopulationState | None  # where they stand, if not at their start
     limit: int | None  # the most runs that they may train beside, themselves included
     saved: SavedCheckpoint | None = None  # what they go on from
+    drift: tuple[str, ...] = ()  # see RunRow
 
     def select(self, run_ids: Collection[str]) -> "Choice":
         """Some of these runs."""
         runs = tuple(run for run in self.runs if run.run_id in run_ids)
         state = self.state.select([run.run_id for run in runs]) if self.state else None
-        return Choice(runs, state, self.limit, self.saved)
+        return replace(self, runs=runs, state=state)
 
 
 class Pack:
@@ -70,7 +69,7 @@ class Pack:
         self._checkpoints, self._listen = checkpoints, listen
         # The members of each of its checkpoints.
         self._saved_as = {choice.saved.run_ids} if choice.saved else set()
-        self.began_from = choice.saved
+        self.began_from, self._drift = choice.saved, choice.drift
         self._wall_s = dict.fromkeys(claims, 0.0)
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
@@ -129,9 +128,11 @@ class Pack:
         start = time.monotonic()
         state = self._population.state()
         content = {"steps_since_evaluation": state.steps_since_evaluation}
+        here = Environment.here(self._shapes.device)
         checkpoint.save(
             self._checkpoints,
-            checkpoint.Checkpoint(state.run_ids, state.step, state.tensors, content),
+            Checkpoint(state.run_ids, state.step, state.tensors, content, here, self._drift),
+            self._store.key,
         )
         self._saved_as.add(state.run_ids)
         self._store.progress(self.claims, state.step)
@@ -171,7 +172,7 @@ class Pack:
         self._clock = now
 
     def _result(self, population: Population, end: End, event: Evaluated) -> Result:
-        run_id, device = end.run.run_id, self._shapes.device
+        run_id, here = end.run.run_id, Environment.here(self._shapes.device)
         return Result(
             run_id,
             self.claims[run_id],
@@ -184,9 +185,10 @@ class Pack:
             failure=end.failure,
             parameters=population.model.parameters_per_member(),
             state_size=population.model.state_size(),
-            device=device_name(device),
-            threads=torch.get_num_threads(),
-            versions=checkpoint.versions(),
+            device=here.device,
+            threads=here.threads,
+            versions=here.versions,
+            drift=self._drift,
         )
 
 

@@ -12,14 +12,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.errors import StoreError
+from recollect.errors import SpecError, StoreError
 from recollect.running.events import Event, Remark
 from recollect.running.pack import Choice, Pack
 from recollect.running.planning.memory import count_joining
+from recollect.running.planning.threads import choose_threads
 from recollect.running.shapes import Shapes, data_key
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.checkpoint import FoundCheckpoints, SavedCheckpoint
+from recollect.training.environment import Environment, differences
 from recollect.training.state import PopulationState
 
 
@@ -141,7 +143,10 @@ class PackQueue:
         checkpoints: Path,
         shapes: Shapes,
         listen: Callable[[Event], None],
+        allow_drift: bool = False,
     ):
+        """`allow_drift`: go on from checkpoints of another environment, and say so in the rows."""
+        self._allow_drift = allow_drift
         self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
         self._known = WaitingRuns()
         self._is_stale = True
@@ -164,13 +169,19 @@ class PackQueue:
             if self._confirm(found.runs):
                 for run in found.runs:
                     self._known.drop(run.run_id)
+                if found.saved is None:
+                    return Choice(found.runs, None, found.limit)
                 try:
-                    state = _load_state(found.saved, found.runs) if found.saved else None
+                    state = self._load_state(found.saved, found.runs)
                 except StoreError as error:
                     self._tell(str(error))
                     self.read_again()
                     continue
-                return Choice(found.runs, state, found.limit, found.saved)
+                differ = self._drift(found.saved, found.runs[0])
+                if differ:
+                    self._tell(f"{len(found.runs)} runs drift {', '.join(differ)}")
+                drift = found.saved.drift + differ
+                return Choice(found.runs, state, found.limit, found.saved, drift)
 
     def waiting(self, selection: Selection) -> WaitingRuns:
         """What is todo, except that other processes may have begun some of it."""
@@ -264,7 +275,7 @@ class PackQueue:
             self._unsaved.get(run_id) == entry.attempt for run_id, entry in begun.items()
         ):
             return None
-        found = checkpoint.find(self.checkpoints)
+        found = checkpoint.find(self.checkpoints, self.store.key)
         for problem in found.problems:
             self._tell(problem)
         usable: dict[str, SavedCheckpoint | None] = {}
@@ -277,6 +288,7 @@ class PackQueue:
                 if usable[run_id] == saved:
                     members.append(entry)
             if members:
+                self._require_same(saved, members[0].run)
                 limit = _limit(members, ())
                 return _Candidate(tuple(entry.run for entry in members[:limit]), limit, saved)
         self._sought = True
@@ -307,24 +319,41 @@ class PackQueue:
             self._tell(f"run {run.run_id}: its checkpoint at step {entry.step} is not used: {why}")
         return None
 
+    def _require_same(self, saved: SavedCheckpoint, run: RunSpec) -> None:
+        """Refuse to go on under another environment, unless that was asked for."""
+        differ = self._drift(saved, run)
+        if differ and not self._allow_drift:
+            changed = "; ".join(line.partition(": ")[2] for line in differ)
+            raise SpecError(
+                f"{saved.path}: was saved under another environment ({changed}); bits may differ\n"
+                "go on with --allow-drift, which their rows will say, or remove that file to start "
+                "its runs over"
+            )
+
+    def _drift(self, saved: SavedCheckpoint, run: RunSpec) -> tuple[str, ...]:
+        """What is not as it was when this was saved, a line each."""
+        threads = choose_threads(run, self.shapes.threads)
+        here = Environment.here(self.shapes.device, threads)
+        differ = differences(saved.environment, here)
+        return tuple(f"from step {saved.step}: {text}" for text in differ)
+
+    def _load_state(self, saved: SavedCheckpoint, runs: Iterable[RunSpec]) -> PopulationState:
+        """Refuses, and sets aside, a file that cannot be the state of its members."""
+        loaded = checkpoint.load(saved.path, self.store.key)
+        since, members = loaded.state.get("steps_since_evaluation"), len(loaded.run_ids)
+        if type(since) is not int or since < 0:
+            raise _misfit(saved.path, "it does not say when its members were evaluated last")
+        if any(tensor.ndim < 1 or len(tensor) != members for tensor in loaded.tensors.values()):
+            raise _misfit(saved.path, f"its tensors are not those of {members} members")
+        state = PopulationState(loaded.run_ids, loaded.step, since, loaded.tensors)
+        return state.select([run.run_id for run in runs])
+
     def _tell(self, problem: str) -> None:
         """Once, however often it is met."""
         if problem not in self._told:
             self._told.add(problem)
             self.store.note("checkpoint", problem)
             self.listen(Remark(problem))
-
-
-def _load_state(saved: SavedCheckpoint, runs: Iterable[RunSpec]) -> PopulationState:
-    """Refuses, and sets aside, a file that cannot be the state of its members."""
-    loaded = checkpoint.load(saved.path)
-    since, members = loaded.state.get("steps_since_evaluation"), len(loaded.run_ids)
-    if type(since) is not int or since < 0:
-        raise _misfit(saved.path, "it does not say when its members were evaluated last")
-    if any(tensor.ndim < 1 or len(tensor) != members for tensor in loaded.tensors.values()):
-        raise _misfit(saved.path, f"its tensors are not those of {members} members")
-    state = PopulationState(loaded.run_ids, loaded.step, since, loaded.tensors)
-    return state.select([run.run_id for run in runs])
 
 
 def _misfit(path: Path, why: str) -> StoreError:

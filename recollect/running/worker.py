@@ -61,17 +61,18 @@ class Worker:
         processes: int = 1,
         side_by_side: bool | None = None,
         checkpoints: Path | None = None,
+        allow_drift: bool = False,
     ):
         """`threads`: CPU threads that may be used, all if None. `processes`: workers on this
         machine, among which memory and runs are shared. `side_by_side`: whether packs may be; None:
         on a GPU, since on a CPU the members of a small pack cost no more than those of a large one.
-        `checkpoints`: their folder, if it is not beside the store.
+        `checkpoints`: their folder, if it is not beside the store. `allow_drift`: see PackQueue.
         """
         self.store, self.folder, self.device = store, folder, device
         self.listen, self.stop = listen, stop
         self.checkpoints = checkpoints or folder / "checkpoints"
         self.shapes = Shapes(store, folder, device, threads or torch.get_num_threads(), processes)
-        self.queue = PackQueue(store, self.checkpoints, self.shapes, listen)
+        self.queue = PackQueue(store, self.checkpoints, self.shapes, listen, allow_drift)
         self._side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
         self._keeper = Keeper(folder, KeepPolicy.of(store))
         self._compile_ahead = CompileAhead(device)
@@ -106,7 +107,9 @@ class Worker:
             self._packs.clear()
         self._keeper.tidy(self.store)
         checkpoint.discard(
-            self.checkpoints, [row.run_id for row in self.store.rows() if row.is_finished]
+            self.checkpoints,
+            [row.run_id for row in self.store.rows() if row.is_finished],
+            self.store.key,
         )
 
     def _train(self, selection: Selection) -> None:

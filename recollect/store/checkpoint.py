@@ -2,40 +2,33 @@
 
 A pack keeps its two newest files. A damaged one is renamed `.bad` and never deleted: the one before
 it is used, and the evidence stays.
+
+The seal has the key of its store (`Database.key`): members, step, types and every number are as a
+process of that store wrote them. What was sealed before there were keys costs the file, since
+anybody can make such a seal, and going on would be under another version anyway.
 """
 
 import contextlib
 import hashlib
 import itertools
-import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-import recollect
 from recollect.errors import StoreError
 from recollect.store.durable import make_folder
 from recollect.store.failpoint import failpoint
 from recollect.store.tensor_file import Header, TensorFormat, UnreadableError
+from recollect.training.environment import UNKNOWN, Environment
 
 KEEP = 2
 SUFFIX = ".ckpt"
 FORMAT = TensorFormat(
     remedy="; resume from an older checkpoint or from the start", sealed_as="checkpoint"
 )
-
-
-def versions() -> dict[str, str]:
-    """What numbers depend on besides the specification."""
-    return {
-        "recollect": recollect.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 @dataclass(frozen=True)
@@ -48,9 +41,8 @@ class Checkpoint:
     step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]  # anything JSON can hold
-    versions: dict[str, str] = field(default_factory=versions)
-    device: str = "cpu"
-    threads: int = field(default_factory=torch.get_num_threads)
+    environment: Environment = field(default_factory=Environment.here)
+    drift: tuple[str, ...] = ()  # of the environment on the way there, see RunRow
 
 
 @dataclass(frozen=True)
@@ -60,6 +52,8 @@ class SavedCheckpoint:
     path: Path
     run_ids: tuple[str, ...]
     step: int
+    environment: Environment = UNKNOWN
+    drift: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,12 +73,16 @@ class FoundCheckpoints:
         return next(iter(self.of(run_id)), None)
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint durably, then drop those of the same members but the KEEP newest."""
+def save(folder: Path, checkpoint: Checkpoint, key: bytes = b"") -> Path:
+    """Write a checkpoint durably, then drop those of the same members but the KEEP newest. `key`:
+    of the store, here and below; what has none is for whoever keeps checkpoints without a store.
+    """
     make_folder(folder)
     path = folder / f"{_pack(checkpoint.run_ids)}-{checkpoint.step}{SUFFIX}"
     header = {name: value for name, value in vars(checkpoint).items() if name != "tensors"}
-    FORMAT.write(path, header, checkpoint.tensors)
+    # Flat, as they were before there was an Environment.
+    header |= vars(header.pop("environment"))
+    FORMAT.write(path, header, checkpoint.tensors, key)
     _prune(folder, checkpoint.run_ids, KEEP)
     return path
 
@@ -111,10 +109,10 @@ def _pack(run_ids: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(run_ids).encode()).hexdigest()[:12]
 
 
-def load(path: Path) -> Checkpoint:
+def load(path: Path, key: bytes = b"") -> Checkpoint:
     """The checkpoint at `path`, on the CPU, or a StoreError if a bit is not as it was written."""
     try:
-        header, tensors = FORMAT.read(path)
+        header, tensors = FORMAT.read(path, key)
     except FileNotFoundError:
         raise StoreError(
             f"{path}: no such checkpoint; `recollect resume` finds the newest there is"
@@ -125,13 +123,14 @@ def load(path: Path) -> Checkpoint:
         raise FORMAT.damaged(path, f"its header is another one: {error}") from None
 
 
-def find(folder: Path) -> FoundCheckpoints:
+def find(folder: Path, key: bytes = b"") -> FoundCheckpoints:
     """All sound checkpoints of a folder; damaged ones are renamed `.bad` and reported, once."""
     saved, problems = [], []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            header = _checked(path, FORMAT.read_header(path))
-            saved.append(SavedCheckpoint(path, header["run_ids"], header["step"]))
+            header = _checked(path, FORMAT.read_header(path, key))
+            about = (header[name] for name in ("run_ids", "step", "environment", "drift"))
+            saved.append(SavedCheckpoint(path, *about))
         except FileNotFoundError:
             continue  # another process has pruned it since it was listed
         except UnreadableError as error:
@@ -141,20 +140,20 @@ def find(folder: Path) -> FoundCheckpoints:
     return FoundCheckpoints(tuple(saved), tuple(problems))
 
 
-def discard(folder: Path, finished: Collection[str]) -> list[Path]:
+def discard(folder: Path, finished: Collection[str], key: bytes = b"") -> list[Path]:
     """Remove the checkpoints all of whose members are finished: nothing will go on from them."""
     done, removed = set(finished), []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         # What cannot be read stays, for `find` to report.
         with contextlib.suppress(StoreError, FileNotFoundError):
-            if done.issuperset(_checked(path, FORMAT.read_header(path))["run_ids"]):
+            if done.issuperset(_checked(path, FORMAT.read_header(path, key))["run_ids"]):
                 path.unlink()
                 removed.append(path)
     return removed
 
 
 def _checked(path: Path, header: Header) -> Header:
-    """The header with members, step and state as they must be."""
+    """The header with members, step, state and environment as they must be."""
     run_ids, step = header.get("run_ids"), header.get("step")
     if (
         type(step) is not int
@@ -167,7 +166,15 @@ def _checked(path: Path, header: Header) -> Header:
         raise FORMAT.damaged(path, "its header names no members or no step")
     if not isinstance(header.get("state"), dict):
         raise FORMAT.damaged(path, "its header has no state")
-    return header | {"run_ids": tuple(run_ids)}
+    drift = header.get("drift", [])
+    if not isinstance(drift, list) or not all(type(line) is str for line in drift):
+        raise FORMAT.damaged(path, "its header has no list of what has changed")
+    rest = {name: value for name, value in header.items() if name not in Environment.NAMES}
+    try:
+        environment = Environment.parse({name: header.get(name) for name in Environment.NAMES})
+    except ValueError as error:
+        raise FORMAT.damaged(path, f"its header has {error}") from None
+    return rest | {"run_ids": tuple(run_ids), "drift": tuple(drift), "environment": environment}
 
 
 def set_aside(path: Path) -> Path:

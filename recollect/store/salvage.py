@@ -16,9 +16,10 @@ from typing import Any
 
 from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.database import FILE, decode_text
+from recollect.store.database import FILE
 from recollect.store.durable import open_regular
 from recollect.store.reading.checksums import register, verify
+from recollect.store.reading.connection import decode_text
 from recollect.store.reading.values import BadRowError, evaluation, run_row
 from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, SUMS, VERSION, columns, statements
 

@@ -131,6 +131,11 @@ ON runs BEGIN
     NEW.diverged_step, NEW.failure, NEW.parameters, NEW.state_size, NEW.device, NEW.threads,
     NEW.versions, NEW.started, NEW.finished, NEW.drift) WHERE run_id = NEW.run_id; END;
 """,
+    # What seals the checkpoints of this store, and how many commits it has seen (commits.py).
+    """
+INSERT INTO meta VALUES ('key', lower(hex(randomblob(32))));
+INSERT INTO meta VALUES ('commits', '0');
+""",
 )
 VERSION = 1 + len(ADDITIONS)
 

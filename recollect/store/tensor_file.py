@@ -4,15 +4,17 @@ torch and safetensors alike load most flipped bits without an error, hence the c
 two layouts:
 
     sealed   a magic line, the sha256 of everything after it, the safetensors body;
-             verified before anything is parsed
+             verified before anything is parsed. With a key it is an HMAC: nobody without the key
+             makes one, and a file of another key is foreign
     plain    the safetensors body alone, which any tool opens; the sha256 of the tensors stands
              beside the JSON, and is verified when the tensors are read
 """
 
 import hashlib
+import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ Tensors = dict[str, Tensor]
 
 _KEY, _CHECKSUM = "recollect", "sha256"
 _CHECKSUM_LINE = 65  # 64 hex digits and a newline
+UNKEYED, KEYED = 1, 2  # versions of a sealed file
+_KNOWN = (b"1", b"2")
 _DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -62,24 +66,28 @@ class TensorFormat:
 
     remedy: str
     sealed_as: str = ""  # the name in the magic line; empty: plain
-    version: int = 1
 
-    def write(self, path: Path, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Durably: a reader or a crash at any moment finds the old file or the new one."""
+    def write(
+        self,
+        path: Path,
+        header: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        key: bytes = b"",
+    ) -> None:
+        """Durably: a reader or a crash at any moment finds the old file or the new one. `key`: of a
+        sealed file, or none.
+        """
         if not self.sealed_as:
             header = {**header, _CHECKSUM: _digest(tensors)}
         pieces = list(_encode(header, tensors))
         if self.sealed_as:
-            digest = hashlib.sha256()
-            for piece in pieces:
-                digest.update(piece)
-            pieces = [self._magic, digest.hexdigest().encode() + b"\n", *pieces]
+            pieces = [self._magic(key), _seal(pieces, key), *pieces]
         make_folder(path.parent)
         write_atomically(path, pieces)
 
-    def read(self, path: Path) -> tuple[Header, Tensors]:
+    def read(self, path: Path, key: bytes = b"") -> tuple[Header, Tensors]:
         """On the CPU, or a StoreError if a bit of the tensors is not as it was written."""
-        body = self._body(path)
+        body = self._body(path, key)
         header = self._header(path, body)
         try:
             tensors = safetensors.torch.load(body)
@@ -90,10 +98,10 @@ class TensorFormat:
             raise self.damaged(path, "its checksum is wrong")
         return header, tensors
 
-    def read_header(self, path: Path) -> Header:
+    def read_header(self, path: Path, key: bytes = b"") -> Header:
         """Without tensors: a sealed file is verified, of a plain one only the header is read."""
         if self.sealed_as:
-            return self._header(path, self._body(path))
+            return self._header(path, self._body(path, key))
         try:
             os.close(open_regular(path))
             with safetensors.safe_open(path, "pt") as file:
@@ -112,13 +120,12 @@ class TensorFormat:
     def _family(self) -> bytes:
         return f"recollect {self.sealed_as} ".encode()
 
-    @property
-    def _magic(self) -> bytes:
-        return self._family + f"{self.version}\n".encode()
+    def _magic(self, key: bytes) -> bytes:
+        return self._family + b"%d\n" % (KEYED if key else UNKEYED)
 
-    def _body(self, path: Path) -> bytes:
+    def _body(self, path: Path, key: bytes) -> bytes:
         """The safetensors part; that of a sealed file is verified."""
-        magic = self._magic if self.sealed_as else b""
+        magic = self._magic(key) if self.sealed_as else b""
         try:
             with os.fdopen(open_regular(path), "rb") as file:
                 if not self.sealed_as:
@@ -135,15 +142,19 @@ class TensorFormat:
         if not seal.startswith(magic):
             # Without its newline a version was cut off, which is damage.
             version, newline, _ = seal.removeprefix(self._family).partition(b"\n")
+            if seal.startswith(self._family) and newline and version in _KNOWN:
+                how = "without a key" if key else "with a key, and none is known here"
+                raise self.damaged(path, f"it is sealed {how}")
             if seal.startswith(self._family) and newline and version.isdigit():
                 raise UnreadableError(
                     f"{path}: written by another version of recollect; upgrade, or resume with "
                     "that version"
                 )
             raise self.damaged(path, f"it does not begin like a {self.sealed_as}")
-        if hashlib.sha256(body).hexdigest().encode() + b"\n" != seal[len(magic) :]:
+        if _seal([body], key) != seal[len(magic) :]:
             size = len(seal) + len(body)
-            raise self.damaged(path, f"the checksum of its {size:,} bytes is wrong")
+            other = ", or it was sealed with another key" if key else ""
+            raise self.damaged(path, f"the checksum of its {size:,} bytes is wrong{other}")
         return body
 
     def _header(self, path: Path, body: bytes) -> Header:
@@ -155,6 +166,14 @@ class TensorFormat:
         if not isinstance(header, dict):
             raise self.damaged(path, "its header is no table")
         return header
+
+
+def _seal(pieces: Iterable[bytes | memoryview], key: bytes) -> bytes:
+    """The line after the magic one."""
+    digest = hmac.new(key, digestmod="sha256") if key else hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest().encode() + b"\n"
 
 
 def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterator[Any]:

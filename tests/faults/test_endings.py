@@ -44,6 +44,7 @@ DONE = "everything is trained, or other processes train the rest"
 SHOWN = "nobody reads standard output any more, while showing"
 STARTED = "a worker process ends before it trains anything"
 FULL = "the disk is full"
+DRIFT = "runs were begun under other versions, threads or devices"
 LEFT_OUT = "`--salvage` cannot read all of a damaged store"
 
 
@@ -77,7 +78,10 @@ def assert_short(complaint: str) -> None:
 
 def test_every_event_of_the_page_is_tried_here() -> None:
     tried = (
-        {DONE, SHOWN, STARTED, FULL, LEFT_OUT} | STOPS.keys() | FAILURES.keys() | REFUSALS.keys()
+        {DONE, SHOWN, STARTED, FULL, LEFT_OUT, DRIFT}
+        | STOPS.keys()
+        | FAILURES.keys()
+        | REFUSALS.keys()
     )
     assert codes().keys() == tried
 
@@ -120,6 +124,23 @@ def test_what_is_refused_is_told(tmp_path: Path, event: str) -> None:
     assert code == codes()[event], complaint
     assert_short(complaint)
     assert not (tmp_path / "new").exists()
+
+
+def test_another_environment(tmp_path: Path, spec: Path, reference: Reference) -> None:
+    out = tmp_path / "out"
+    run = ("run", spec, "--out", out, "--device", "cpu")
+    end(tmp_path, run_workers.end_by, "SIGTERM", *run)
+    (tmp_path / "said.err").unlink()
+    arguments = (run_workers.command, tmp_path / "said", "resume", out, "--device", "cpu")
+    with child(
+        tmp_path / "journal", *arguments, environment={"RECOLLECT_KERNELS": "off"}
+    ) as running:
+        assert running.end() == codes()[DRIFT]
+    complaint = (tmp_path / "said.err").read_text()
+    assert_short(complaint)
+    assert "(kernels on -> off); bits may differ" in complaint
+    assert end(tmp_path, *arguments[:1], *arguments[2:])[0] == 0
+    assert outcome(out) == reference(M)
 
 
 def test_a_full_disk(tmp_path: Path, spec: Path) -> None:

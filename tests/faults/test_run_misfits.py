@@ -3,6 +3,7 @@ database without its log costs the steps since; every number is as undisturbed, 
 """
 
 import dataclasses
+import hashlib
 import itertools
 import os
 import shutil
@@ -127,10 +128,41 @@ def test_a_checkpoint_that_does_not_fit_costs_the_file(
     folder: Path, whole: dict[str, str], change: Change
 ) -> None:
     (path,) = files(folder)
-    changed = change(checkpoint.load(path))
+    with Store.open(folder, read_only=True) as store:
+        key = store.key
+    changed = change(checkpoint.load(path, key))
     path.unlink()
-    checkpoint.save(path.parent, changed)
+    checkpoint.save(path.parent, changed, key)
     assert resume(folder)
+    assert outcome(folder) == whole
+
+
+def another_step(header: bytes, run_ids: list[str]) -> bytes:
+    return header.replace(b'step\\": 7', b'step\\": 6', 1)
+
+
+def swapped_members(header: bytes, run_ids: list[str]) -> bytes:
+    first, second = (run_id.encode() for run_id in run_ids)
+    return header.replace(first, b"?").replace(second, first).replace(b"?", second)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("forge", [another_step, swapped_members])
+def test_a_forged_checkpoint_with_a_sum_of_its_own_costs_the_file(
+    folder: Path, whole: dict[str, str], forge: Callable[[bytes, list[str]], bytes], version: int
+) -> None:
+    """Whoever changes a file can sum it again, but has no key of the store."""
+    (path,) = files(folder)
+    assert path.stem.endswith(f"-{SAVED_AT}")
+    body = path.read_bytes().split(b"\n", 2)[2]
+    end = 8 + int.from_bytes(body[:8], "little")
+    forged = body[:8] + forge(body[8:end], list(whole)) + body[end:]
+    assert len(forged) == len(body)
+    assert forged != body
+    digest = hashlib.sha256(forged).hexdigest().encode()
+    path.write_bytes(b"recollect checkpoint %d\n" % version + digest + b"\n" + forged)
+    (note,) = resume(folder)
+    assert f"kept as {path.stem}.bad" in note
     assert outcome(folder) == whole
 
 

@@ -63,9 +63,9 @@ def test_choosing_a_pack_does_not_cost_more_in_a_larger_sweep(planned, monkeypat
         calls["rows read"] += len(found)
         return found
 
-    def counted_find(folder):
+    def counted_find(*arguments):
         calls["searches"] += 1
-        return find(folder)
+        return find(*arguments)
 
     monkeypatch.setattr(Store, "todo", counted_todo)
     monkeypatch.setattr(pack_queue.checkpoint, "find", counted_find)
@@ -130,7 +130,7 @@ def test_checkpoints_are_looked_for_once_an_attempt(planned, monkeypatch):
     store, searches = planned(3), []
     find = checkpoint.find
     monkeypatch.setattr(
-        pack_queue.checkpoint, "find", lambda folder: searches.append(1) or find(folder)
+        pack_queue.checkpoint, "find", lambda *arguments: searches.append(1) or find(*arguments)
     )
     mine = queue(store)
     for attempt in range(3):

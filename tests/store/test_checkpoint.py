@@ -12,6 +12,7 @@ import torch
 from recollect.errors import SpecError, StoreError
 from recollect.store import checkpoint
 from recollect.store.checkpoint import Checkpoint
+from recollect.training.environment import Environment
 
 DTYPES = [
     torch.float64,
@@ -61,10 +62,14 @@ def test_views_gradients_and_strange_numbers_come_back(tmp_path: Path) -> None:
 
 def test_the_header_comes_back(tmp_path: Path) -> None:
     state = {"wall_s": 1.5, "frozen": [True, None], "names": {"ü": "\n"}, "big": 2**70}
-    saved = Checkpoint(("b", "a"), 7, {"x": torch.ones(1)}, state, {"torch": "9.9"}, "cuda", 3)
+    there = Environment({"torch": "9.9"}, "a GPU", 3, "AVX512")
+    drift = ("from step 2: torch 9.8 -> 9.9",)
+    saved = Checkpoint(("b", "a"), 7, {"x": torch.ones(1)}, state, there, drift)
     loaded = checkpoint.load(checkpoint.save(tmp_path, saved))
     assert {**vars(loaded), "tensors": 0} == {**vars(saved), "tensors": 0}
-    assert Checkpoint(("a",), 1, {}, {}).versions["torch"] == torch.__version__
+    (found,) = checkpoint.find(tmp_path).saved
+    assert (found.environment, found.drift) == (there, drift)
+    assert Checkpoint(("a",), 1, {}, {}).environment.versions["torch"] == torch.__version__
 
 
 def test_the_body_is_plain_safetensors(tmp_path: Path) -> None:
@@ -147,7 +152,7 @@ def test_a_folder_in_the_place_of_a_checkpoint_is_set_aside(tmp_path: Path) -> N
 
 def test_what_cannot_be_read_now_is_left_in_place(tmp_path: Path) -> None:
     newer = tmp_path / "x-1.ckpt"
-    newer.write_bytes(b"recollect checkpoint 2\nsomething to come")
+    newer.write_bytes(b"recollect checkpoint 3\nsomething to come")
     problems = checkpoint.find(tmp_path).problems
     assert "written by another version of recollect; upgrade" in problems[0]
     assert newer.exists()
@@ -170,3 +175,35 @@ def test_a_file_cut_off_inside_its_first_line_is_damaged_not_newer(tmp_path: Pat
     assert found.saved == ()
     assert not path.exists()
     assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("sealed", "opened", "why"),
+    [
+        (b"one store", b"another", "is wrong, or it was sealed with another key"),
+        (b"", b"one store", "it is sealed without a key"),
+        (b"one store", b"", "it is sealed with a key, and none is known here"),
+    ],
+)
+def test_a_checkpoint_belongs_to_the_store_whose_key_sealed_it(
+    tmp_path: Path, sealed: bytes, opened: bytes, why: str
+) -> None:
+    path = checkpoint.save(tmp_path, at(7), sealed)
+    assert checkpoint.load(path, sealed).step == 7
+    with pytest.raises(StoreError, match=why):
+        checkpoint.load(path, opened)
+    assert checkpoint.discard(tmp_path, ["a", "b"], opened) == []
+    found = checkpoint.find(tmp_path, opened)
+    assert found.saved == ()
+    assert "kept as" in found.problems[0]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"threads": "two"}, {"threads": 0}, {"versions": [1]}, {"drift": "x"}, {"cpu": 7}]
+)
+def test_a_header_that_no_program_wrote_is_damage(tmp_path: Path, change: dict[str, object]):
+    header = {"run_ids": ["a"], "step": 1, "state": {}, **change}
+    checkpoint.FORMAT.write(tmp_path / "x-1.ckpt", header, {"x": torch.ones(1)})
+    with pytest.raises(StoreError, match="damaged or foreign"):
+        checkpoint.load(tmp_path / "x-1.ckpt")

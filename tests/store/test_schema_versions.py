@@ -27,6 +27,7 @@ TEXTS = {
     1: "1ac047529fea60e1",
     2: "c074c5cab0cc8aa9",
     3: "01733b348237d53e",
+    4: "01733b348237d53e",
 }  # digests of what each version begins with
 
 

@@ -16,6 +16,7 @@ from recollect.errors import StoreError
 from recollect.store import checkpoint, weights
 from recollect.store.tensor_file import TensorFormat
 from recollect.store.weights import WeightsHeader
+from recollect.training.environment import Environment
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PLAIN, SEALED = TensorFormat(remedy=""), TensorFormat(remedy="", sealed_as="thing")
@@ -34,8 +35,8 @@ def test_an_old_checkpoint_loads(tmp_path):
     loaded = checkpoint.load(path)
     assert (loaded.run_ids, loaded.step) == (("run-a", "run-b"), 7)
     assert loaded.state == {"wall_s": 1.5, "steps_since_evaluation": 2}
-    assert loaded.versions == {"recollect": "0.1.0", "torch": "2.11.0", "python": "3.11.7"}
-    assert (loaded.device, loaded.threads) == ("cpu", 2)
+    known = {"recollect": "0.1.0", "torch": "2.11.0", "python": "3.11.7"}
+    assert loaded.environment == Environment(known, "cpu", 2, "")
     expected = {
         "weight/a": torch.arange(6, dtype=torch.float32).reshape(2, 3) / 7,
         "diverged": torch.tensor([0, 5]),

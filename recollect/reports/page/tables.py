@@ -124,6 +124,7 @@ def _remark(row: RunRow) -> str:
         f"diverged at step {row.diverged_step:,}" if row.diverged_step is not None else None,
         f"stopped early: {row.stopped_early}" if row.stopped_early else None,
         f"attempt {row.attempt}" if row.attempt > 1 else None,
+        f"drift {', '.join(row.drift)}" if row.drift else None,
     ]
     return "; ".join(remark for remark in remarks if remark)
 

@@ -105,7 +105,7 @@ def work_on_pack(
     require_same_code(plan)
     planned = plan.read_pack(index)
     runs = {run.run_id: RunSpec.from_json(run.spec) for run in planned}
-    history = read_history(plan.folder, index, runs, retry_failed)
+    history = read_history(plan.folder, index, runs, retry_failed, plan.key)
     left = [run for run in planned if run.run_id not in history.results]
     if not left:
         return PackOutcome("complete", 0)
@@ -158,6 +158,7 @@ class _Trial:
                 self.spool,
                 {"code": self.plan.code, **describe_place(device)},
             )
+            store.key = self.plan.key
             store.plan(self.left, self.plan.name, self.plan.source)
             KeepPolicy.parse("none", 0).remember(store)
             self._inherit(store, checkpoints)
@@ -174,7 +175,13 @@ class _Trial:
             replaced = _StopIfReplaced(self.plan.folder, self.index, self.attempt, stop)
             most = self.history.most_together(len(self.left))
             with Worker(
-                store, self.scratch, device, tell, replaced.code, checkpoints=checkpoints
+                store,
+                self.scratch,
+                device,
+                tell,
+                replaced.code,
+                checkpoints=checkpoints,
+                allow_drift=True,  # the scheduler chose the node; the rows say what differs
             ) as worker:
                 worker.work(Selection(pack_size=most))
             rows = store.rows()

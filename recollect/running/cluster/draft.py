@@ -15,8 +15,8 @@ from recollect.running.planning.cost import operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, group_by_shape
-from recollect.store.checkpoint import versions
 from recollect.store.records import PlannedRun
+from recollect.training.environment import versions
 
 MOST_RUNS = 64  # more members of a population gain nothing on a GPU (docs/speed.md)
 # With several packs each, a device that is slow or lost costs the others little; but a population

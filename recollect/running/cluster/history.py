@@ -42,9 +42,13 @@ class PackHistory:
 
 
 def read_history(
-    folder: Path, pack: int, runs: Mapping[str, RunSpec], retry_failed: bool = False
+    folder: Path,
+    pack: int,
+    runs: Mapping[str, RunSpec],
+    retry_failed: bool = False,
+    key: bytes = b"",
 ) -> PackHistory:
-    """Of the attempts whose spool can be seen from here."""
+    """Of the attempts whose spool can be seen from here; `key`: of the plan."""
     contents, problems = _read_spools(folder, pack)
     results: dict[str, Result] = {}
     for content in contents:
@@ -57,7 +61,7 @@ def read_history(
     inherited: dict[str, tuple[Evaluation, ...]] = {}
     chosen: dict[str, tuple[int, Path]] = {}
     for content in contents:
-        found = checkpoint.find(checkpoint_folder(folder, pack) / content.attempt.name)
+        found = checkpoint.find(checkpoint_folder(folder, pack) / content.attempt.name, key)
         problems += found.problems
         for saved in found.saved:
             for run_id in saved.run_ids:

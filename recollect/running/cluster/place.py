@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import recollect
-from recollect.running.planning.machine import device_name
+from recollect.training.environment import device_name
 
 
 def describe_place(device: torch.device) -> dict[str, str]:

@@ -61,6 +61,13 @@ class Plan:
     def runs(self) -> int:
         return sum(pack.runs for pack in self.packs)
 
+    @property
+    def key(self) -> bytes:
+        """Seals the checkpoints of every attempt: each has a store of its own, whose key no other
+        knows.
+        """
+        return self.plan_id.encode()
+
     def read_pack(self, index: int) -> tuple[PlannedRun, ...]:
         """The runs of one pack."""
         if not 0 <= index < len(self.packs):

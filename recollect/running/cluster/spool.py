@@ -175,7 +175,9 @@ class SpoolReader:
             case "results":
                 for table in content:
                     last = table["last"]
-                    result = Result(**{**table, "last": last and Evaluation(**last)})
+                    drift = tuple(table.get("drift", ()))
+                    known = {"last": last and Evaluation(**last), "drift": drift}
+                    result = Result(**{**table, **known})
                     found.results[result.run_id] = result
                     found.furthest = max(found.furthest, result.steps)
                     if result.last:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
@@ -25,8 +24,8 @@ from recollect.running.planning.speed import wait, warm_steps
 from recollect.running.planning.threads import threads_for
 from recollect.spec.run import RunSpec
 from recollect.spec.train import Precision
-from recollect.store import checkpoint
 from recollect.tasks.build import task_of
+from recollect.training.environment import versions
 from recollect.training.population import Population
 from recollect.training.precision import matmul_precision
 
@@ -132,13 +131,13 @@ def describe_device(device: torch.device, precision: Precision) -> Report:
         if device.type == "cuda"
         else f"CPU, {torch.get_num_threads()} threads"
     )
-    versions = checkpoint.versions() | {"triton": _version("triton"), "numpy": _version("numpy")}
+    absent = dict.fromkeys(("triton", "numpy"), "not installed")
     products = multiply_adds_per_s(device, precision)
     return Report(
         name,
         copy_bytes_per_s(device),
         products,
-        versions,
+        absent | versions(),
         datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -258,10 +257,3 @@ def compare_speeds(now: Sequence[Speed], before: Sequence[Speed]) -> dict[tuple[
         for key, speed in zip(keys, now, strict=True)
         if stored.get(key, 0) > 0
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -14,13 +14,13 @@ import torch
 from recollect.rows import RunRow
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import Cost, cost, operations
-from recollect.running.planning.machine import device_name
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import threads_for
 from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 from recollect.tasks.build import task_of
+from recollect.training.environment import device_name
 
 # Further shapes are scaled from the nearest measured one by their operations, and so are those for
 # which no time is left: a forecast should not be waited for.

@@ -9,6 +9,7 @@ import torch
 
 import recollect
 from recollect.running.planning.memory import free_memory
+from recollect.training.environment import device_name
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,6 @@ def describe_machine() -> list[Finding]:
         _triton(),
         Finding("sqlite", sqlite3.sqlite_version),
     ]
-
-
-def device_name(device: torch.device) -> str:
-    """As its maker calls a GPU; rows are marked with it."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _gpu() -> Finding:

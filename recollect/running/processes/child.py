@@ -43,6 +43,7 @@ class Assignment:
     processes: int
     threads: int
     plugins: tuple[Path, ...]
+    allow_drift: bool = False
 
 
 def train_in_process(assignment: Assignment, sender: Connection) -> None:
@@ -88,6 +89,7 @@ def _train(assignment: Assignment, stop: Callable[[], int], begin: Callable[[], 
             stop=stop,
             threads=assignment.threads,
             processes=assignment.processes,
+            allow_drift=assignment.allow_drift,
         ) as worker,
     ):
         begin()

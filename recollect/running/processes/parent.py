@@ -37,10 +37,11 @@ class WorkerProcesses:
         plugins: Sequence[Path],
         stop: Callable[[], int],
         listen: Callable[[Event], None] = ignore,
+        allow_drift: bool = False,
     ):
         self.count, self.stop, self.listen = count, stop, listen
         self._assignment = Assignment(
-            folder, str(device), count, torch.get_num_threads(), tuple(plugins)
+            folder, str(device), count, torch.get_num_threads(), tuple(plugins), allow_drift
         )
         self._receivers: dict[BaseProcess, Connection] = {}  # of those that live
 

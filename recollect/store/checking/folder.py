@@ -39,8 +39,8 @@ def check_folder(folder: Path) -> Checked:
         findings += [f"{problem}; {_AGAIN}" for problem in store.problems]
         gaps = [gap_in_curve(row, curves.get(row.run_id, [])) for row in rows]
         findings += [f"{gap}; its end is sound, or {_AGAIN}" for gap in gaps if gap]
-        unsummed = store.unsummed()
-    saved, bad = _checkpoints(folder / CHECKPOINTS)
+        unsummed, key = store.unsummed(), store.key
+    saved, bad = _checkpoints(folder / CHECKPOINTS, key)
     kept, spoilt = _weights(folder / weights.FOLDER)
     return Checked(
         len(rows),
@@ -65,11 +65,11 @@ def _is_readable(spec: dict[str, object]) -> bool:
     return True
 
 
-def _checkpoints(folder: Path) -> tuple[int, list[str]]:
+def _checkpoints(folder: Path, key: bytes) -> tuple[int, list[str]]:
     found, findings = 0, []
     for path in sorted(folder.glob(f"*{checkpoint.SUFFIX}")):
         try:
-            checkpoint.load(path)
+            checkpoint.load(path, key)
             found += 1
         except StoreError as error:
             findings.append(_line(error))

@@ -155,6 +155,8 @@ class Reader(Database):
                 f"{self.path.name}-wal was removed by something else: what was committed last may "
                 "be missing"
             )
+        if self.lost_commits:
+            problems.append(self.lost_commits)
         orphans = self._read("PRAGMA foreign_key_check")
         return problems + [
             f"{table}: row {row} belongs to no {parent}" for table, row, parent, _ in orphans

@@ -251,8 +251,8 @@ def test_a_store_that_is_damaged_leaves_the_last_page_standing(server, watched):
 
 
 def test_a_store_that_is_held_is_waited_for(server, watched, monkeypatch):
-    monkeypatch.setattr("recollect.store.database.PATIENCE_S", 0.05)
-    monkeypatch.setattr("recollect.store.database.sqlite3.connect", quick_connect)
+    monkeypatch.setattr("recollect.store.reading.connection.PATIENCE_S", 0.05)
+    monkeypatch.setattr("recollect.store.reading.connection.sqlite3.connect", quick_connect)
     path = watched.folders[0] / "recollect.db"
     path.touch()
     holder = sqlite3.connect(path, isolation_level=None)

@@ -1,0 +1,196 @@
+"""A connection to a database file: waiting for its lock, recognising it, and every sqlite3 error
+told as a refusal in plain words.
+
+A file that is not ours, or newer than we are, is never written to, not even to set its journal
+mode.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from recollect.errors import RecollectError, ResourceError, SpecError, StoreError
+from recollect.store.reading.checksums import register
+from recollect.store.schema import APPLICATION_ID, VERSION
+
+PATIENCE_S = 60.0
+_WAITING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_REFUSED = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+}
+
+T = TypeVar("T")
+
+
+def connect_writer(path: Path, create: bool) -> sqlite3.Connection:
+    """A connection whose every commit is on the disk when it returns."""
+    connection = _connect(path, "rwc" if create else "rw")
+    try:
+        recognise(connection, path)
+        retry_while_locked(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that changes no row and leaves no file behind,
+    also beside writers and in a read-only folder.
+    """
+    if os.access(path.parent, os.W_OK):
+        # Not mode=ro, which leaves its -shm and -wal behind: only a connection that may write can
+        # remove them.
+        connection = _connect(path, "rw")
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+    connection = _connect(path, "ro")
+    try:
+        retry_while_locked(lambda: connection.execute("PRAGMA schema_version").fetchone())
+    except sqlite3.OperationalError:
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise  # immutable would silently leave out what only the log holds
+        return _connect(path, "ro&immutable=1")
+    return connection
+
+
+def recognise(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a results database of ours, 0 if the file is empty; anything else is
+    refused.
+    """
+
+    def read_identity() -> tuple[int, int, int]:
+        row = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+        application, version, tables = connection.execute(
+            f"{row} FROM pragma_application_id, pragma_user_version"
+        ).fetchone()
+        return application, version, tables
+
+    application, version, tables = retry_while_locked(read_identity)
+    if application == 0 and version == 0 and tables == 0:
+        return 0
+    if application != APPLICATION_ID:
+        raise StoreError(
+            f"{path}: is a database of another program; give another --out folder (this file was "
+            "not touched)"
+        )
+    if version > VERSION:
+        raise StoreError(
+            f"{path}: written by a newer recollect (schema {version}, this one knows {VERSION}); "
+            "upgrade recollect"
+        )
+    if version < 1:
+        raise StoreError(
+            f"{path}: its schema has number {version}, which no recollect wrote; nothing was "
+            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
+        )
+    return version
+
+
+def retry_while_locked(act: Callable[[], T]) -> T:
+    """`act`, retried while another process locks the file: SQLite's own timeout does not cover
+    every lock it takes.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if _primary(error) not in _WAITING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def sqlite_refusals(path: Path) -> Iterator[None]:
+    """Every sqlite3 error inside becomes a refusal that names the file and the remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _refusal(error, path) from error
+    except UnicodeDecodeError:
+        # sqlite3 quotes the text of a damaged table in its message, and fails at that.
+        raise _damaged("its tables cannot be read", path) from None
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    _require_regular(path)
+    # as_uri quotes what a folder name may hold (blanks, ?, #, %, newlines); threads are kept apart
+    # by the store's lock.
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
+    )
+    connection.text_factory = decode_text
+    register(connection)
+    return connection
+
+
+def _require_regular(path: Path) -> None:
+    """SQLite would wait for ever at a pipe in the place of one of its files."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        file = path.with_name(path.name + suffix)
+        if file.exists() and not file.is_file():
+            raise StoreError(
+                f"{file}: is no regular file, so not one of a results database; nothing was "
+                "changed\nremove it, or give another folder"
+            )
+
+
+def decode_text(data: bytes) -> str:
+    """A text that is no UTF-8 must cost its row; sqlite3 itself refuses the whole query."""
+    return data.decode(errors="replace")
+
+
+def _primary(error: sqlite3.Error) -> int:
+    # sqlite3 raises a few errors of its own that carry no code; extended codes keep the primary one
+    # in the low byte.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _damaged(why: str, path: Path) -> StoreError:
+    return StoreError(
+        f"{path}: damaged ({why}); nothing was changed\n"
+        f"save the readable rows with `recollect export {path.parent} --salvage`, then run "
+        "into a new folder"
+    )
+
+
+def _refusal(error: sqlite3.Error, path: Path) -> RecollectError:
+    code = _primary(error)
+    if code in _DAMAGED:
+        return _damaged(str(error), path)
+    if code in _FULL:
+        return ResourceError(
+            f"{path}: the disk is full or failing ({error}); what was finished is safe\n"
+            f"free space, then `recollect resume {path.parent}`"
+        )
+    if code in _REFUSED:
+        return SpecError(
+            f"{path.parent}: {path.name} cannot be opened or written there ({error}); choose a "
+            "folder you may write to"
+        )
+    if code in _WAITING:
+        return ResourceError(
+            f"{path}: held by another process for more than {PATIENCE_S:.0f} s; stop it, or try "
+            "again later"
+        )
+    if code == sqlite3.SQLITE_ERROR:
+        return StoreError(
+            f"{path}: not a results database as recollect makes them ({error}); nothing was "
+            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
+        )
+    return StoreError(f"{path}: refused by its own rules ({error}); nothing was changed")
