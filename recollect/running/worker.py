@@ -12,6 +12,7 @@ them, and together they do as much as one large pack would (docs/decisions/packs
 """
 
 import contextlib
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -34,13 +35,14 @@ from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.durable import sweep_orphans
 from recollect.store.keep_policy import KeepPolicy
-from recollect.store.ownership import this_process
+from recollect.store.ownership import host, this_process
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.allocator import give_back_freed_memory
 from recollect.training.state import MisfitError
 
 MOST_PACKS = 4  # side by side
+LOOK_EVERY_S = 0.5  # at leases, while there is nothing else to do
 
 
 class Worker:
@@ -78,6 +80,7 @@ class Worker:
         self._compile_ahead = CompileAhead(device)
         self._packs: list[Pack] = []
         self._begun = 0  # packs
+        self._watches = False  # leases on other clocks, and has said so
         self._places = 0  # the most runs that have trained at once since there were none
 
     def __enter__(self) -> Self:
@@ -114,10 +117,38 @@ class Worker:
 
     def _train(self, selection: Selection) -> None:
         self._fill(selection)
-        while self._packs:
-            with threads_for(self._packs[0].runs[0], self.shapes.threads):
-                self._train_shape(selection)
+        while self._packs or self._watch_foreign(selection):
+            if self._packs:
+                with threads_for(self._packs[0].runs[0], self.shapes.threads):
+                    self._train_shape(selection)
             self._fill(selection)
+
+    def _watch_foreign(self, selection: Selection) -> bool:
+        """When nothing else is left: whether runs are held on another clock of which it is not
+        known yet whether they are renewed. Nobody but who stays and looks can tell.
+        """
+        held = [
+            lease
+            for run_id, lease in self.store.undecided().items()
+            if selection.run_ids is None or run_id in selection.run_ids
+        ]
+        if not held:
+            return False
+        if not self._watches:
+            self._watches = True
+            where = ", ".join(sorted({host(str(lease.owner)) or "unknown" for lease in held}))
+            longest_s = max(lease.length_s for lease in held)
+            self.listen(
+                Remark(
+                    f"{len(held)} runs are held by a process with another clock ({where}); they "
+                    f"are taken over if it does not renew them for {longest_s:.0f} s"
+                )
+            )
+        code = self.stop()
+        if code:
+            raise self._save_all(code, ())
+        time.sleep(LOOK_EVERY_S)
+        return True
 
     def _train_shape(self, selection: Selection) -> None:
         """Until no pack is left; waiting runs of the same shape join."""

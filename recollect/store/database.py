@@ -16,7 +16,7 @@ from recollect.errors import SpecError, StoreError
 from recollect.store.commits import CommitMark
 from recollect.store.durable import make_folder, sync_folder
 from recollect.store.failpoint import failpoint
-from recollect.store.ownership import is_dead
+from recollect.store.ownership import ForeignLeases, is_dead
 from recollect.store.reading.connection import (
     connect_reader,
     connect_writer,
@@ -42,6 +42,7 @@ class Database:
         self._lock = threading.RLock()
         self._log_missing = False
         self._mark: CommitMark | None = None  # of a store that writes
+        self._foreign = ForeignLeases()
         self._problems: dict[str, str] = {}  # by where they are
         self._left_out: set[str] = set()  # runs
 

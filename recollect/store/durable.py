@@ -10,13 +10,14 @@ import errno
 import itertools
 import os
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from recollect.errors import ReaderGone, RecollectError, ResourceError, SpecError
 from recollect.store.failpoint import failpoint
-from recollect.store.ownership import is_dead, this_process
+from recollect.store.ownership import is_dead, shares_clock, this_process
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {
@@ -31,6 +32,7 @@ _REFUSED = {
     errno.ELOOP,
 }
 _COPIED = 1 << 20  # bytes at a time
+_STALE_S = 86_400.0
 _serial = itertools.count()
 
 
@@ -106,9 +108,7 @@ class IrregularFileError(OSError):
 
 def sweep_orphans(folder: Path) -> list[Path]:
     """Remove the temporary files of processes that are certainly dead, and say which."""
-    orphans = [
-        path for path in folder.glob(".*.tmp") if is_dead(unquote(path.name[1:].rsplit(".", 2)[0]))
-    ]
+    orphans = [path for path in folder.glob(".*.tmp") if _is_orphan(path)]
     for path in orphans:
         path.unlink(missing_ok=True)
     return orphans
@@ -129,6 +129,17 @@ def _replace(path: Path, pieces: Iterable[memoryview], size: int) -> None:
         # A full disk can still remove a file; after the rename there is nothing to remove.
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _is_orphan(path: Path) -> bool:
+    owner = unquote(path.name[1:].rsplit(".", 2)[0])
+    if is_dead(owner):
+        return True
+    # Of another boot or machine nothing is certain, but nobody writes one file for a day.
+    is_ours = owner.count("|") == this_process().count("|")
+    with contextlib.suppress(OSError):
+        return is_ours and not shares_clock(owner) and time.time() - path.stat().st_mtime > _STALE_S
+    return False
 
 
 def _write(path: Path, pieces: Iterable[memoryview]) -> None:

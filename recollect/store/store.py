@@ -5,7 +5,8 @@ A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Ev
 one transaction guarded by (status, attempt), so a worker that was taken for dead and comes back
 changes nothing; its claims are returned as refused. Leases are on the machine's steady clock
 (time.monotonic, one for all processes since boot): neither setting the clock nor suspending the
-machine expires one. Safe to share between threads; a forked child must open its own.
+machine expires one. Those of another machine, boot or time namespace are watched on our own clock
+(ownership.py). Safe to share between threads; a forked child must open its own.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 
 from recollect.errors import StoreError
 from recollect.rows import STATUSES, Evaluation, Status
-from recollect.store.ownership import is_dead
+from recollect.store.ownership import Lease, is_dead, shares_clock
 from recollect.store.reading.checksums import checksum
 from recollect.store.reading.reader import Reader
 from recollect.store.reading.values import STOPS, BadRowError, number, point, table
@@ -121,7 +122,8 @@ class Store(Reader):
             return set(claims) - self._change(claims, change, limit=pack_limit)
 
     def reclaim(self, dead: Callable[[str], bool] = is_dead) -> list[str]:
-        """Take back the runs whose lease ran out or whose owner is dead.
+        """Take back the runs whose lease ran out or whose owner is dead; one on another clock only
+        after it was seen not to be renewed for as long as it lasts.
 
         A run taken back without progress may have been killed for its memory: it next trains in a
         pack of half the size. Alone, and after MAX_LOST such attempts in a row, it is failed.
@@ -153,10 +155,26 @@ class Store(Reader):
         running = self._read(
             "SELECT run_id, attempt, owner, renewed, lease_until FROM runs WHERE status = 'running'"
         )
-        verdict = {owner: dead(str(owner)) for owner in {row[2] for row in running}}
-        # A lease from the future was given by another clock, before a reboot or elsewhere: it must
-        # not hold for ever.
-        return [row[:3] for row in running if verdict[row[2]] or not _holds(row[3], row[4], now)]
+        owners = {row[2]: str(row[2]) for row in running}
+        verdict = {owner: dead(name) for owner, name in owners.items()}
+        foreign = {owner for owner, name in owners.items() if not shares_clock(name)}
+        self._foreign.forget_others([row[0] for row in running if row[2] in foreign])
+        return [
+            row[:3]
+            for row in running
+            if verdict[row[2]]
+            or (
+                self._foreign.is_over(row[0], Lease(*row[1:]), now)
+                if row[2] in foreign
+                else not _holds(row[3], row[4], now)
+            )
+        ]
+
+    def undecided(self) -> dict[str, Lease]:
+        """Runs held on another clock of which `reclaim` cannot say yet whether anybody lives who
+        trains them.
+        """
+        return self._foreign.undecided()
 
     # ---- results ----
 

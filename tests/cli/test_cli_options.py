@@ -48,11 +48,12 @@ OPTIONS = {
         "--budget",
         "--search",
         "--workers",
+        "--allow-drift",
         "--dry-run",
     },
     "resume": {
         *("folder", "--device", "--plugin", "--budget", "--search", "--workers"),
-        "--retry-failed",
+        *("--retry-failed", "--allow-drift"),
     },
     "status": {"folder"},
     "check": {"folder", "--plugin"},

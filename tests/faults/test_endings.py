@@ -15,6 +15,7 @@ from run_workers import M, outcome
 from recollect.api import Results
 from recollect.store import Store
 from recollect.store.database import FILE
+from recollect.store.ownership import this_process
 
 Reference = Callable[..., dict[str, str]]
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
@@ -178,7 +179,7 @@ def test_all_is_done_and_shown_to_who_reads(tmp_path: Path, reference: Reference
     out = tmp_path / "out"
     first, *_ = run_workers.plan(out, M)
     with Store.open(out) as store:
-        claims = store.claim([first], "elsewhere|1|2|3", lease_s=1e6)
+        claims = store.claim([first], this_process(), lease_s=1e6)
     resume = ("resume", out, "--device", "cpu")
     assert end(tmp_path, run_workers.command, *resume) == (codes()[DONE], "")
     assert "1 runs are being trained by another process" in (tmp_path / "said.out").read_text()

@@ -212,9 +212,32 @@ def test_setting_the_clock_expires_no_lease_and_makes_none_immortal(store: Store
         assert store.reclaim(alive) == []
     steady[0] += 61
     assert store.reclaim(alive) == ["a"]
-    store.claim(["a"], "elsewhere|boot|1|1", 60)
-    steady[0] = 10.0  # after a reboot the steady clock starts again
+    store.claim(["a"], this_process(), 60)
+    steady[0] = 10.0  # a lease from the future that our own clock cannot have given
     assert store.reclaim(alive) == ["a"]
+
+
+@pytest.mark.parametrize("theirs", [1e9, -1e9, 0.0], ids=["ahead", "behind", "at its beginning"])
+def test_a_lease_on_another_clock_is_not_stolen_while_it_is_renewed(
+    store: Store, tmp_path: Path, theirs: float
+) -> None:
+    """Two stores as two machines have them, whose steady clocks differ by `theirs` seconds."""
+    now = [5000.0]
+    store.clock = lambda: now[0]
+    with Store.open(tmp_path / "out") as other:
+        other.clock = lambda: now[0] + theirs
+        claims = other.claim(["a", "b"], "elsewhere|another boot|1|1", 60)
+        for _ in range(20):
+            assert store.reclaim() == []
+            now[0] += 10
+            assert other.heartbeat(claims, 60) == set()
+        assert store.undecided() == {}, "somebody trains them"
+        assert store.reclaim() == []
+        now[0] += 59
+        assert store.reclaim() == []
+        now[0] += 1
+        assert sorted(store.reclaim()) == ["a", "b"], "not renewed for a whole lease"
+        assert other.heartbeat(claims, 60) == {"a", "b"}
 
 
 def test_planning_again_adds_only_what_is_new(store: Store) -> None:

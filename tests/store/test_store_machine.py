@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from recollect.rows import STATUSES, Evaluation
 from recollect.store import MAX_LOST, PlannedRun, Result, Store
+from recollect.store.ownership import this_process
 
 RUNS = ("a", "b", "c", "d", "e")
 
@@ -74,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(run_ids=st.sets(st.sampled_from(RUNS), min_size=1), lease=st.integers(1, 50))
     def claim(self, run_ids: set[str], lease: int) -> None:
         free = {run for run in run_ids if run in self.model and self.model[run].status == "todo"}
-        claims = self.store.claim(run_ids, "somebody", lease)
+        claims = self.store.claim(run_ids, this_process(), lease)
         for run in free:
             model = self.model[run]
             model.status, model.attempt, model.progressed = "running", model.attempt + 1, False

@@ -1,11 +1,13 @@
 """What a torture found, in numbers that must be zero, and as a table for the guarantees."""
 
+import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 BEGIN, END = "<!-- torture -->", "<!-- end of torture -->"
 _CPU = Path("/proc/cpuinfo")
@@ -24,6 +26,7 @@ class Figures:
     executed: int = 0  # data that ran as code
     failures: list[str] = field(default_factory=list)  # of the torture's own expectations
     notes: list[str] = field(default_factory=list)
+    minutes: float = 0.0
 
     @property
     def is_clean(self) -> bool:
@@ -38,8 +41,38 @@ class Figures:
             self.failures.append(what)
 
 
-def to_table(found: Sequence[Figures], seed: int, minutes: float) -> str:
+@dataclass
+class Record:
+    """The parts of a torture that have ended, in a file or nowhere."""
+
+    path: Path | None
+    seed: int
+    found: dict[str, Figures] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path: Path | None, seed: int) -> Self:
+        """What was recorded so far, with its own seed, or nothing."""
+        if path is None or not path.exists():
+            return cls(path, seed)
+        stored = json.loads(path.read_text())
+        found = {kind: Figures(**figures) for kind, figures in stored["found"].items()}
+        return cls(path, stored["seed"], found)
+
+    def add(self, kind: str, figures: Figures) -> None:
+        """A part that found something is not kept: it is to be tried again."""
+        self.found[kind] = figures
+        clean = {name: asdict(part) for name, part in self.found.items() if part.is_clean}
+        if self.path is not None:
+            self.path.write_text(json.dumps({"seed": self.seed, "found": clean}))
+
+    def remove(self) -> None:
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def to_table(found: Sequence[Figures], seed: int) -> str:
     """Markdown, between its marks."""
+    minutes = sum(figures.minutes for figures in found)
     names = ("tried", "lost", "doubled", "different", "tracebacks", "executed")
     lines = [
         BEGIN,

@@ -1,15 +1,22 @@
-"""Hostile specifications, overrides, files and checkpoints through the command line: refused in at
-most three lines, nothing written, nothing run.
+"""Hostile specifications, overrides, files, checkpoints and stores through the command line: they
+are refused in at most three lines, nothing is written, nothing run.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import run_workers
 from cli.test_hostile import GOOD, HOSTILE_FILES, HOSTILE_SETS, HOSTILE_SPECS
+from cli.test_spoilt_stores import OLD
 from figures import Figures
+from flips import DAMAGED, export
 from harness import child
+from stores_spoilt import spoil, spoilt_stores
 from test_file_faults import hostile_files
+
+from recollect.store import Store
+from recollect.store.database import FILE
 
 REFUSED = (2, 3)
 READERS = ("resume", "status", "report", "export")
@@ -41,6 +48,33 @@ def cases(place: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
         make(folder / "recollect.db")
         for verb in READERS:
             yield f"store: {name}, {verb}", (verb, folder)
+
+
+def read_spoilt(place: Path) -> Figures:
+    """Stores with values that nobody wrote: a bad row costs that row, and it is said."""
+    figures = Figures("spoilt stores")
+    sound = place / "sound"
+    sound.mkdir()
+    shutil.copyfile(OLD, sound / FILE)
+    with Store.open(sound) as store:
+        store.reclaim(lambda owner: True)
+    _, _, truth = export(place, sound)
+    figures.expect(len(truth) > 1, "nothing is shown of a sound store")
+    for number, (name, change) in enumerate(spoilt_stores()):
+        folder = place / f"store{number}"
+        folder.mkdir()
+        shutil.copyfile(sound / FILE, folder / FILE)
+        spoil(folder / FILE, change)
+        code, complaint, shown = export(place, folder)
+        figures.tried += 1
+        figures.look_for_tracebacks(complaint)
+        figures.expect(code in (0, DAMAGED), f"{name}: exit {code}")
+        figures.expect(complaint.count("\n") <= 3, f"{name}: {complaint.count(chr(10))} lines")
+        figures.expect("\x1b" not in complaint, f"{name}: an escape is printed")
+        changed = sum(shown[run_id] != truth.get(run_id) for run_id in shown)
+        figures.different += code == 0 and (changed > 0 or shown.keys() != truth.keys())
+        shutil.rmtree(folder)
+    return figures
 
 
 def attack(place: Path) -> Figures:
