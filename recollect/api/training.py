@@ -36,18 +36,13 @@ def run(
     keep: str | None = None,
     snapshots: int | None = None,
     retry_failed: bool = False,
+    allow_drift: bool = False,
     listen: Callable[[Event], None] = ignore,
     stop: Callable[[], int] = never,
     signals: bool = False,
-<<<<<<< HEAD
-=======
-    retry_failed: bool = False,
-    allow_drift: bool = False,
->>>>>>> a8cc590 (Drift: runs begun under another environment are refused or their rows say so; checkpoints are sealed with the store's key; a database without its log is recognised)
 ) -> Results:
     """Train what is not yet done of a sweep into the folder `out`, and return what `out` holds.
 
-<<<<<<< HEAD
     - `sweep`: the path of a TOML file, `"paper:fig1"`, a table, or a `Sweep`; or several of these,
       trained in their order; `None` goes on with what `out` holds.
     - `overrides`: values as on the command line, such as `"train.lr=1e-3"`.
@@ -64,6 +59,8 @@ def run(
     - `keep`, `snapshots`: whose weights are kept, and at how many steps on the way; without both as
       the folder began, or the best of each cell.
     - `retry_failed`: try failed runs once more.
+    - `allow_drift`: go on with runs that were begun under other versions, threads or devices, which
+      are refused otherwise; their rows then say what differed.
     - `listen`: called with every event of recollect/running/events.py.
     - `stop`: asked between steps; an exit code saves a checkpoint and raises `Stopped`. With
       `signals`, so does a signal that asks the process to end.
@@ -83,20 +80,6 @@ def run(
     >>> more = table["sweep"] | {"train.lr": [1e-3, 1e-2, 1e-1]}
     >>> recollect.run(table | {"sweep": more}, "tiny", overrides=["task.test_rows=32"])
     Results('tiny': 6 runs, 6 done; 2 cells)
-=======
-    `recipe` ("study", "zoology" or "plain") fills what a file or table leaves open, in place of the
-    one it names. `keep` and `snapshots` say whose weights are kept, as on the command line; without
-    both, as the folder began, or the best of each cell. With a `budget` of minutes the most telling
-    runs come first, and what is not reached stays todo. With `search="edges"` only what the edges
-    of the windows need is trained, the rest stays todo (docs/decisions/search-edges.md). `workers`
-    are processes that train; 0 takes as many as suit the cores and the memory. With more than one,
-    the calling script needs the usual
-    `if __name__ == "__main__":`. `plugins` are files that register mixers. `listen` gets the events
-    of recollect/running/events.py. When `stop`, asked between steps, returns an exit code, or with
-    `signals` when the process is asked to end, checkpoints are saved and Stopped is raised. Runs
-    that were begun under other versions, threads or devices are refused, or with `allow_drift` gone
-    on with; their rows then say what differed.
->>>>>>> a8cc590 (Drift: runs begun under another environment are refused or their rows say so; checkpoints are sealed with the store's key; a database without its log is recognised)
     """
     if workers < 0:
         raise SpecError(
@@ -135,12 +118,8 @@ def run(
             workers=workers,
             plugins=files,
             retry_failed=retry_failed,
-<<<<<<< HEAD
-            listen=hear,
-=======
             allow_drift=allow_drift,
-            listen=listen,
->>>>>>> a8cc590 (Drift: runs begun under another environment are refused or their rows say so; checkpoints are sealed with the store's key; a database without its log is recognised)
+            listen=hear,
             stop=(lambda: stop() or interrupts.exit_code()) if interrupts else stop,
         )
     return Results.load(folder)

@@ -81,7 +81,8 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_nothing_else(tmp_p
     machine, boot, pid, start = this_process().rsplit("|", 3)
     dead = f"{machine}|{boot}|{pid}|{int(start) - 1}"
     orphan, mine, foreign = (
-        tmp_path / f".{quote(owner, safe='')}.7.tmp" for owner in (dead, this_process(), "somebody")
+        tmp_path / f".{quote(owner, safe='')}.1000007.tmp"
+        for owner in (dead, this_process(), "somebody")
     )
     for path in (orphan, mine, foreign):
         path.write_bytes(b"half of a page")
