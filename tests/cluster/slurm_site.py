@@ -7,11 +7,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 NODES = ("n0", "n1")
+_NODE = "SLURMD_NODENAME"  # in the environment of what runs on one
 CONF = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -23,7 +25,7 @@ SlurmctldPidFile={root}/ctld.pid
 SlurmdPidFile={root}/d-%n.pid
 SlurmctldLogFile={root}/log/ctld.log
 SlurmdLogFile={root}/log/d-%n.log
-SlurmctldPort=16817
+SlurmctldPort={ports[0]}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -35,7 +37,8 @@ PreemptMode=REQUEUE
 ReturnToService=2
 SlurmdTimeout=10
 KillWait=5
-NodeName=n[0-1] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=2 State=UNKNOWN
+NodeName=n[0-1] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]},{ports[2]}] CPUs=2 \
+State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 \
 DefaultTime=10 State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF DefaultTime=10 State=UP
@@ -50,6 +53,41 @@ def missing() -> str:
     return "" if os.geteuid() == 0 else "needs root"
 
 
+class SiteError(AssertionError):
+    """The daemons do not do what they are asked for."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The process that trains a pack on a node."""
+
+    pid: int
+    task: int
+    node: str
+
+    def send(self, number: int) -> None:
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return  # it has ended by itself
+
+    def has_pending(self, number: int) -> bool:
+        """Whether a signal waits for it to go on; also if it is gone."""
+        try:
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        except OSError:
+            return True
+        pending = [int(line.split()[1], 16) for line in lines if line[:6] in ("SigPnd", "ShdPnd")]
+        return any(mask >> (number - 1) & 1 for mask in pending)
+
+    @property
+    def is_gone(self) -> bool:
+        try:
+            return ") Z " in Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return True
+
+
 class SlurmSite:
     """Two nodes, two partitions: jobs of `high` preempt those of `low`."""
 
@@ -61,38 +99,65 @@ class SlurmSite:
         }
 
     def ask(self, *command: str) -> str:
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        try:
+            done = subprocess.run(
+                command, env=self.environment, capture_output=True, text=True, timeout=300,
+                check=True,
+            )  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            raise SiteError(f"{command}: {error.stderr}") from None
+        except subprocess.TimeoutExpired as error:
+            raise SiteError(str(error)) from None
         return done.stdout
-
-    def ask_gently(self, *command: str) -> bool:
-        """Whether it worked."""
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, timeout=60, check=False
-        )
-        return done.returncode == 0
 
     def running(self) -> list[str]:
         """Tasks that wait or run, as "12_3 RUNNING n0"."""
         return self.ask("squeue", "-h", "-r", "-o", "%i %T %N").splitlines()
 
-    def wait(self, what: str, is_so: Callable[[], bool], seconds: float = 120.0) -> None:
+    def is_idle(self) -> bool:
+        """Whether both nodes wait for work; not if the controller does not answer yet."""
+        with suppress(SiteError):
+            return self.ask("sinfo", "-hN", "-p", "low", "-t", "idle", "-o", "%N").split() == [
+                *NODES
+            ]
+        return False
+
+    def payloads(self) -> list[Payload]:
+        """Of all packs that a node has begun to train."""
+        found = []
+        for pid, command in _processes():
+            if b"\0recollect\0work\0" in command and b"python" in command.partition(b"\0")[0]:
+                environment = _environment(pid)
+                task, node = (environment.get(key) for key in ("SLURM_ARRAY_TASK_ID", _NODE))
+                if task and node and environment.get("SLURM_CONF") == str(self.root / "slurm.conf"):
+                    found.append(Payload(pid, int(task), node))
+        return found
+
+    def ends(self, job: str) -> dict[int, tuple[str, int]]:
+        """By task of an array: its exit code as Slurm writes it, and how often it was requeued."""
+        found = {}
+        for line in self.ask("scontrol", "show", "job", "-o", job).splitlines():
+            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            found[int(words["ArrayTaskId"])] = (words["ExitCode"], int(words["Restarts"]))
+        return found
+
+    def wait(self, what: str, is_so: Callable[[], bool], seconds: float = 1800.0) -> None:
         end = time.monotonic() + seconds
         while not is_so():
-            logs = "\n".join(path.read_text()[-800:] for path in self.root.glob("log/*.log"))
-            assert time.monotonic() < end, f"not within {seconds} s: {what}\n{logs}"
-            time.sleep(0.25)
+            if time.monotonic() > end:
+                logs = "\n".join(path.read_text()[-800:] for path in self.root.glob("log/*.log"))
+                raise SiteError(f"not within {seconds} s: {what}\n{logs}")
+            time.sleep(0.5)
 
     def kill_node(self, name: str) -> None:
         """The node and all that runs on it vanish."""
         os.kill(int((self.root / f"d-{name}.pid").read_text()), signal.SIGKILL)
-        for pid in _descendants_of_node(name):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for pid, command in _processes():
+            environment = _environment(pid)
+            if environment.get(_NODE) == name or (
+                b"slurmstepd" in command and f"spool-{name}" in str(environment)
+            ):
+                Payload(pid, -1, name).send(signal.SIGKILL)
 
     def kill_daemon(self, name: str) -> None:
         """Slurm loses the node; what runs there goes on: a zombie."""
@@ -111,7 +176,7 @@ def slurm_site(root: Path) -> Iterator[SlurmSite]:
     # munged wants no folder on the way to its key that others may write to.
     root.chmod(0o755)
     host = socket.gethostname().partition(".")[0]
-    (root / "slurm.conf").write_text(CONF.format(host=host, root=root))
+    (root / "slurm.conf").write_text(CONF.format(host=host, root=root, ports=_free_ports(3)))
     site = SlurmSite(root)
     munge = root / "munge"
     site.ask(
@@ -122,19 +187,15 @@ def slurm_site(root: Path) -> Iterator[SlurmSite]:
         site.ask("slurmctld", "-f", str(root / "slurm.conf"))
         for name in NODES:
             site.start_node(name)
-        site.wait(
-            "two idle nodes",
-            lambda: (
-                len(site.ask("sinfo", "-hN", "-p", "low", "-t", "idle", "-o", "%N").split()) == 2
-            ),
-        )
+        site.wait("two idle nodes", site.is_idle, 300)
         yield site
     finally:
         # Jobs first: without their daemon they would outlive it.
         subprocess.run(["scancel", "-u", "root"], env=site.environment, check=False)
-        end = time.monotonic() + 30
-        while time.monotonic() < end and site.running():
-            time.sleep(0.25)
+        for payload in site.payloads():
+            payload.send(signal.SIGCONT)
+        with suppress(SiteError):
+            site.wait("an empty queue", lambda: not site.running(), 60)
         for name in ("d-n0.pid", "d-n1.pid", "ctld.pid", "munge/pid"):
             try:
                 os.kill(int((root / name).read_text()), signal.SIGTERM)
@@ -146,18 +207,27 @@ def _path() -> str:
     return os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
-def _descendants_of_node(name: str) -> list[int]:
-    """The processes of steps that run on a node: their environment names it."""
-    found = []
+def _free_ports(number: int) -> list[int]:
+    """Nobody's: another Slurm may run on this machine."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return sorted(each.getsockname()[1] for each in sockets)
+
+
+def _processes() -> Iterator[tuple[int, bytes]]:
+    """Numbers and commands."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
-            try:
-                environment = (folder / "environ").read_bytes()
-                command = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if f"SLURMD_NODENAME={name}\0".encode() in environment or (
-                b"slurmstepd" in command and f"spool-{name}".encode() in environment
-            ):
-                found.append(int(folder.name))
-    return found
+            with suppress(OSError):
+                yield int(folder.name), (folder / "cmdline").read_bytes()
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """Empty if it cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(line.split("=", 1) for line in lines if "=" in line)

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_runs import Outcome, outcome, recollect
+from cluster_runs import PACKS, Outcome, compare, recollect, trains
+from figures import Figures
 
-from recollect.running.cluster.collect import Collector
 from recollect.running.cluster.draft import draft_packs, draft_sweep
-from recollect.running.cluster.plan import Plan, read_plan
+from recollect.running.cluster.plan import Plan
 from recollect.spec.sweep import read_sweep
 
 ray = pytest.importorskip("ray")
-OPTIONS = ("--ray", "--device", "cpu", "--cpus", "1", "--runs-per-pack", "3")
+OPTIONS = ("--ray", "--device", "cpu", "--cpus", "1", "--runs-per-pack", "6")
 
 
 class Nodes:
@@ -47,7 +47,7 @@ def nodes() -> Iterator[Nodes]:
 
 def make(out: Path, sweep: Path) -> Plan:
     read = read_sweep(sweep)
-    return draft_sweep(out, read, draft_packs(read.runs, "cpu", most_runs=3)).write()
+    return draft_sweep(out, read, draft_packs(read.runs, "cpu", most_runs=6)).write()
 
 
 def driver(out: Path, address: str) -> subprocess.Popen[str]:
@@ -59,50 +59,58 @@ def driver(out: Path, address: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def done(plan: Plan) -> int:
-    with Collector(plan) as collector:
-        return sum(pack.done for pack in collector.collect().packs)
+def wait_until_training(plan: Plan) -> None:
+    end = time.monotonic() + 900
+    while not any(trains(plan.folder, index) for index in range(PACKS)):
+        assert time.monotonic() < end, "no pack has begun to train"
+        time.sleep(0.05)
 
 
-def wait_for(plan: Plan, runs: int) -> None:
-    end = time.monotonic() + 240
-    while done(plan) < runs:
-        assert time.monotonic() < end, f"not {runs} runs within 240 s"
-        time.sleep(0.5)
-
-
-def test_a_cluster_on_this_machine(sweep: Path, tmp_path: Path, undisturbed: Outcome):
+def test_a_cluster_on_this_machine(
+    sweep: Path, tmp_path: Path, undisturbed: Outcome, figures: Figures
+):
     out = tmp_path / "out"
     said = recollect("submit", sweep, "--out", out, *OPTIONS)
     assert "24 runs = 24 done" in said
-    assert outcome(out) == undisturbed
+    found = compare(out, undisturbed, figures)
+    assert {pack.attempts for pack in found.packs} == {1}
 
 
-def test_a_node_that_dies(nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome):
-    plan = make(tmp_path / "out", sweep)
-    running = driver(plan.folder, nodes.address)
-    wait_for(plan, 3)
-    nodes.cluster.remove_node(nodes.nodes.pop(), allow_graceful=False)
-    said = running.communicate(timeout=300)[0]
-    assert running.returncode == 0, said
-    assert outcome(plan.folder) == undisturbed
-    nodes.nodes.append(nodes.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_driver_that_ends_and_starts_again(
-    nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome, number: int
+def test_a_ray_node_that_dies(
+    nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome, figures: Figures
 ):
     plan = make(tmp_path / "out", sweep)
     running = driver(plan.folder, nodes.address)
-    wait_for(plan, 3)
+    wait_until_training(plan)
+    nodes.cluster.remove_node(nodes.nodes.pop(), allow_graceful=False)
+    said = running.communicate(timeout=1800)[0]
+    assert running.returncode == 0, said
+    found = compare(plan.folder, undisturbed, figures)
+    assert max(pack.attempts for pack in found.packs) >= 2
+    figures.disturbed = 1
+    nodes.nodes.append(nodes.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_ray_driver_that_starts_again(
+    nodes: Nodes,
+    sweep: Path,
+    tmp_path: Path,
+    undisturbed: Outcome,
+    figures: Figures,
+    number: signal.Signals,
+):
+    plan = make(tmp_path / "out", sweep)
+    running = driver(plan.folder, nodes.address)
+    wait_until_training(plan)
     running.send_signal(number)
-    said = running.communicate(timeout=120)[0]
+    said = running.communicate(timeout=600)[0]
     assert running.returncode == (130 if number == signal.SIGINT else -number), said
-    again = driver(read_plan(plan.folder).folder, nodes.address)
-    said = again.communicate(timeout=300)[0]
+    again = driver(plan.folder, nodes.address)
+    said = again.communicate(timeout=1800)[0]
     assert again.returncode == 0, said
-    assert outcome(plan.folder) == undisturbed
+    compare(plan.folder, undisturbed, figures)
+    figures.disturbed = 1
 
 
 def test_a_task_that_fits_nowhere_is_refused(nodes: Nodes, sweep: Path, tmp_path: Path):

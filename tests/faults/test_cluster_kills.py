@@ -2,7 +2,9 @@
 
 import random
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 
@@ -76,21 +78,90 @@ def test_nodes_killed_at_random(tmp_path: Path, reference: Reference, kill_seed:
     assert run_workers.outcome(plan.folder) == reference(run_workers.T, 6)
 
 
-def test_a_collector_killed_at_random(tmp_path: Path, kill_seed: int):
-    """Whoever reads the folder meanwhile finds a whole database."""
+NEVER = 10**9
+
+
+# Records of spools and pieces of checkpoints that find room: none, some, all of one of the two.
+@pytest.mark.parametrize(
+    "room", [(0, NEVER), (1, NEVER), (7, NEVER), (NEVER, 0), (NEVER, 30), (12, 40)]
+)
+def test_a_full_disk_ends_a_task_that_can_be_resumed(
+    tmp_path: Path, reference: Reference, room: tuple[int, int]
+):
+    """Exit 4, which nothing requeues, and one complaint; what was finished is safe."""
+    plan = make(tmp_path / "out", run_workers.M, 3)
+    prefix = tmp_path / "full"
+    with child(
+        tmp_path / "journal", cluster_workers.on_full_disk, prefix, plan.folder, 0, room
+    ) as running:
+        assert running.end() == 4
+    said = prefix.with_suffix(".err").read_text()
+    assert said.startswith("recollect: ")
+    assert "no room for" in said
+    assert said.count("\n") <= 3
+    before = collect_once(plan)
+    assert not before.problems
+    assert not list(plan.folder.rglob("*.tmp"))
+    train_rest(plan, tmp_path / "rest")
+    assert collect_once(plan).is_complete
+    assert run_workers.outcome(plan.folder) == reference(run_workers.M, 6)
+
+
+def assert_whole(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "recollect.db")) as reader:
+        assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_collector_killed_fifty_times(tmp_path: Path, kill_seed: int):
+    """While packs end one by one; whoever reads the folder meanwhile finds a whole database."""
     plan = make(tmp_path / "out", run_workers.M, 2)
-    train_rest(plan, tmp_path / "trained")
+    whole = make(tmp_path / "whole", run_workers.M, 2)
+    train_rest(whole, tmp_path / "trained")
+    collect_once(whole)
+    spools = sorted((whole.folder / "spool").rglob("*.spool"))
     collect_once(plan)
-    whole = RunSet.load(plan.folder)
-    for _ in kill_at_random(
+    killed = kill_at_random(
         tmp_path / "journal",
         cluster_workers.collect,
         plan.folder,
         seed=kill_seed,
-        kills=10,
-        longest_s=0.4,
+        kills=50,
+        longest_s=0.2,
+    )
+    for number, _ in enumerate(killed):
+        if number % 10 == 5 and spools:
+            spool = spools.pop()
+            target = plan.folder / spool.relative_to(whole.folder)
+            target.parent.mkdir(parents=True)
+            target.write_bytes(spool.read_bytes())
+        assert_whole(plan.folder)
+    assert number == 49
+    assert not spools
+    collect_once(plan)
+    found, wanted = RunSet.load(plan.folder), RunSet.load(whole.folder)
+    assert (found.rows, found.curves) == (wanted.rows, wanted.curves)
+
+
+def test_two_collectors_at_once(tmp_path: Path, reference: Reference):
+    """Both publish while packs train; one is killed, the other is not disturbed."""
+    plan = make(tmp_path / "out", run_workers.M, 3)
+    collect_once(plan)
+    with (
+        child(tmp_path / "one", cluster_workers.collect, plan.folder) as one,
+        child(tmp_path / "two", cluster_workers.collect, plan.folder) as two,
     ):
-        reader = sqlite3.connect(plan.folder / "recollect.db")
-        assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        reader.close()
-    assert RunSet.load(plan.folder).rows == whole.rows
+        for index in range(len(plan.packs)):
+            with child(tmp_path / "work", cluster_workers.attempt, plan.folder, index) as worker:
+                while worker.process.is_alive():
+                    assert_whole(plan.folder)
+                    assert len(RunSet.load(plan.folder).rows) == plan.runs
+                    time.sleep(0.05)
+                assert worker.end() == 0
+            one.kill()
+        seen = len(two.acknowledged())
+        end = time.monotonic() + 600
+        while len(two.acknowledged()) < seen + 2:  # one look that began after the last pack's end
+            assert two.process.is_alive()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    assert run_workers.outcome(plan.folder) == reference(run_workers.M, 6)

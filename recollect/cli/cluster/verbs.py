@@ -53,6 +53,10 @@ def submit(
         list[str],
         typer.Option(metavar="LINE", help="shell line before the work; may be repeated"),
     ] = [],  # noqa: B006
+    sbatch: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=VALUE", help="another option of sbatch; may be repeated"),
+    ] = [],  # noqa: B006
     address: Annotated[
         str | None, typer.Option(help="of a Ray cluster, or auto; none: one on this machine")
     ] = None,
@@ -67,13 +71,13 @@ def submit(
     ] = False,
 ) -> None:
     """Train a sweep with Slurm or Ray, or go on with what is left of one."""
-    from recollect.running.cluster.slurm import SlurmOptions
+    from recollect.running.cluster.slurm import SlurmOptions, parse_other
 
     if slurm == ray:
         raise SpecError("--slurm or --ray: give one of the two; `recollect run` needs neither")
     options = SlurmOptions(
         limit, partition, account, qos, constraint, gres or None, cpus, memory, array_limit,
-        tuple(setup), device,
+        tuple(setup), device, tuple(map(parse_other, sbatch)),
     )  # fmt: skip
     load_plugins(plugin)
     from recollect.running.cluster.collect import Collector

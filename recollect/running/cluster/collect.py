@@ -128,11 +128,10 @@ class Collector:
         of a collector that has read more: of two at once the slower one may come last.
         """
         target, copy = (folder or self.plan.folder) / FILE, Path(self._scratch.name) / "published"
-        if _records_read(target.parent, self.plan) > self._records:
-            return target
         self._store.set_meta(_META_READ, json.dumps([self.plan.plan_id, self._records]))
         self._store.copy_to(copy)
-        copy_atomically(copy, target)
+        if _records_read(target.parent, self.plan) <= self._records:
+            copy_atomically(copy, target)
         copy.unlink()
         return target
 

@@ -63,9 +63,10 @@ class Simulated:
     files_per_pack: float
     shared_bytes: int
     spool_s: float  # real, writing all spools
-    collect_s: float  # real
-    runs_per_s: float
-    rows_per_s: float  # of the database: runs and points of curves
+    collect_s: float  # real: reading all spools, and publishing the database
+    rows: int  # of the database: runs and points of curves
+    rows_per_s: float
+    rows_per_cpu_s: float  # of the processor's time, which other programs do not change
     memory_bytes: int  # the largest this process has been
     lost: int
     doubled: int
@@ -219,10 +220,11 @@ def _point(run_id: str, index: int) -> Evaluation:
 def _measure(plan: Plan, scenario: Scenario, schedule: _Schedule, spool_s: float) -> Simulated:
     files = [path for path in plan.folder.rglob("*") if path.is_file()]
     shared = sum(path.stat().st_size for path in files)
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     with Collector(plan) as collector:
         found = collector.collect()
-    collect_s = time.perf_counter() - started
+        collector.publish()
+    collect_s, cpu_s = time.perf_counter() - started, time.process_time() - started_cpu
     done = sum(pack.done for pack in found.packs)
     return Simulated(
         packs=len(plan.packs),
@@ -236,8 +238,9 @@ def _measure(plan: Plan, scenario: Scenario, schedule: _Schedule, spool_s: float
         shared_bytes=shared,
         spool_s=spool_s,
         collect_s=collect_s,
-        runs_per_s=done / collect_s,
+        rows=done * (1 + scenario.points),
         rows_per_s=done * (1 + scenario.points) / collect_s,
+        rows_per_cpu_s=done * (1 + scenario.points) / cpu_s,
         memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         lost=scenario.runs - done,
         doubled=len(found.conflicts),

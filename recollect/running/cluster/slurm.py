@@ -22,6 +22,8 @@ MOST_TASKS = 1000
 # Slurm looks at limits in rounds of up to a minute; a checkpoint takes seconds.
 SIGNAL_BEFORE_S = 180
 MOST_RESTARTS = 50
+_OTHER = re.compile(r"([a-z][a-z-]*)=(\S.*)")
+_OWN = ("array", "signal", "output", "open-mode", "requeue")  # which the script depends on
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
@@ -40,6 +42,7 @@ class SlurmOptions:
     array_limit: int | None = None
     setup: tuple[str, ...] = ()  # lines before the work, such as "module load cuda"
     device: str = "auto"
+    others: tuple[tuple[str, str], ...] = ()  # what sbatch knows besides, such as mail-type=END
 
     @property
     def limit_s(self) -> int:
@@ -73,6 +76,17 @@ def parse_time(text: str) -> int:
     return seconds
 
 
+def parse_other(text: str) -> tuple[str, str]:
+    """An option of sbatch that has no name here, as "mail-type=END"."""
+    found = _OTHER.fullmatch(text)
+    if found is None or found[1] in _OWN:
+        raise SpecError(
+            f"--sbatch {text!r}: must be NAME=VALUE as sbatch knows it, for example mail-type=END, "
+            f"and none of {', '.join(_OWN)}"
+        )
+    return found[1], found[2]
+
+
 def chunks(packs: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Packs as arrays that Slurm accepts: the pack that task 0 stands for, and the tasks."""
     found: dict[int, list[int]] = {}
@@ -98,7 +112,8 @@ def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) 
         "cpus-per-task": options.cpus,
         "mem": options.memory,
         "signal": f"USR2@{SIGNAL_BEFORE_S}",
-        "output": folder / "log" / "%A_%a.out",
+        "output": shlex.quote(str(folder / "log" / "%A_%a.out")),
+        **dict(options.others),
     }
     lines = ["#!/bin/bash", f"# {plan.name}: {len(tasks)} packs, one task each"]
     lines += [f"#SBATCH --{name}={value}" for name, value in wanted.items() if value is not None]
@@ -109,8 +124,9 @@ def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) 
     return "\n".join(
         [
             *lines,
-            f"srun {python} -P -m recollect work {shlex.quote(str(folder))} \\",
-            f'  --pack "{pack}" --device {options.device}{plugins}',
+            # Since Slurm 22.05 a step has one core unless it asks for those of its job.
+            f"srun --cpus-per-task={options.cpus} {python} -P -m recollect \\",
+            f'  work {shlex.quote(str(folder))} --pack "{pack}" --device {options.device}{plugins}',
             "code=$?",
             "",
             "# 143: asked to stop before the limit or a preemption, and saved. The task goes back",

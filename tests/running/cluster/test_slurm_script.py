@@ -1,5 +1,6 @@
 """What Slurm is handed: a script a person would have written, arrays it accepts."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,13 @@ from cluster_made import make_plan
 from recollect.errors import ResourceError, SpecError
 from recollect.running.cluster import slurm
 from recollect.running.cluster.jobs import SubmittedJob, ranges, record_job, recorded_jobs
-from recollect.running.cluster.slurm import SlurmOptions, chunks, parse_time, script
+from recollect.running.cluster.slurm import (
+    SlurmOptions,
+    chunks,
+    parse_other,
+    parse_time,
+    script,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,17 +48,31 @@ def test_arrays_stay_below_what_slurm_accepts():
 def test_the_script_is_sound_shell_and_says_what_was_asked(tmp_path: Path):
     plan = make_plan(tmp_path / "a folder")
     options = SlurmOptions(
-        partition="gpu", account="lab", array_limit=8, setup=("module load cuda",), memory="32G"
-    )
+        partition="gpu", account="lab", array_limit=8, setup=("module load cuda",), memory="32G",
+        others=(parse_other("mail-type=END"),),
+    )  # fmt: skip
     text = script(plan, 1000, [0, 1], options)
     for line in (
         "#SBATCH --array=0-1%8", "#SBATCH --partition=gpu", "#SBATCH --account=lab",
         "#SBATCH --gres=gpu:1", "#SBATCH --mem=32G", "#SBATCH --signal=USR2@180",
-        "#SBATCH --requeue", "module load cuda",
+        "#SBATCH --requeue", "module load cuda", "#SBATCH --mail-type=END",
+        f"#SBATCH --output='{plan.folder}/log/%A_%a.out'",
     ):  # fmt: skip
         assert line in text.splitlines()
+    assert "srun --cpus-per-task=4 python " in text
     assert '--pack "$((1000 + SLURM_ARRAY_TASK_ID))"' in text
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    if shutil.which("shellcheck"):
+        checked = subprocess.run(
+            ["shellcheck", "-"], input=text, capture_output=True, text=True, check=False
+        )
+        assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("text", ["mail-type", "array=0-9", "=x", "--mail-type=END", "a=b\nexit"])
+def test_other_options_are_names_and_values(text: str):
+    with pytest.raises(SpecError, match="must be NAME=VALUE as sbatch knows it"):
+        parse_other(text)
 
 
 def test_jobs_are_remembered(tmp_path: Path):
