@@ -37,9 +37,10 @@ def watch(
     ] = False,
 ) -> None:
     """Show the same page live while a sweep runs; Ctrl-C ends it."""
+    from recollect.cli.cluster.following import following
     from recollect.reports.page.server import serving
 
-    with serving(folders, port, token) as server:
+    with following(folders), serving(folders, port, token) as server:
         say(f"{server.address} (Ctrl-C ends it)")
         server.serve_forever()
 

@@ -1,10 +1,12 @@
 """submit, work and collect as a user types them; no scheduler needed."""
 
+import time
 from pathlib import Path
 
 import pytest
 from cluster_made import ended, make_attempt, make_plan, name
 
+from recollect.cli.cluster.following import following
 from recollect.running.results import RunSet
 
 SWEEP = """
@@ -108,3 +110,22 @@ def test_run_leaves_a_planned_folder_alone(command, sweep: Path, tmp_path: Path)
     code, _, error = command("run", sweep, "--out", plan.folder, "--device", "cpu")
     assert code == 2
     assert "planned for many machines" in error
+
+
+def test_a_folder_is_collected_while_it_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("recollect.running.cluster.collect.FOLLOW_EVERY_S", 0.01)
+    plan = make_plan(tmp_path / "out", packs=1, runs=1)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "plan.recollect").write_bytes(b"torn")
+    end = time.monotonic() + 60
+    with following([plan.folder, tmp_path, other]):
+        make_attempt(plan, 0, "1-made-a", [ended(name(0, 0))])
+        while not (plan.folder / "recollect.db").exists() or (
+            RunSet.load(plan.folder).rows[0].status != "done"
+        ):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    assert "other: no longer collected: " in capsys.readouterr().err

@@ -1,12 +1,11 @@
 """Verbs for many machines: submit, work, collect."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
 from recollect.cli.options import Device, Folder, Plugins, Sets, load_plugins
 from recollect.cli.printing import complain, say
@@ -14,8 +13,6 @@ from recollect.errors import SpecError
 
 if TYPE_CHECKING:
     from recollect.running.cluster.plan import DraftPlan, Plan
-
-FOLLOW_EVERY_S = 10.0
 
 
 def submit(
@@ -164,18 +161,16 @@ def collect(
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()
+
+    def wait(seconds: float) -> bool:
+        if follow:
+            sleep_unless(interrupts.exit_code, seconds)
+        return follow and not interrupts.exit_code()
+
     with Collector(read_plan(folder), _parse_settle(settle)) as collector:
-        while True:
-            found = collector.collect()
-            started = time.monotonic()
-            collector.publish()
-            collector.sweep()
-            if not follow or found.is_complete or interrupts.exit_code():
-                break
-            # Publishing takes at most a fiftieth of the time.
-            pause = max(FOLLOW_EVERY_S, 50 * (time.monotonic() - started))
-            say(counted(found))
-            _wait(pause, interrupts.exit_code)
+        for found in collector.follow(wait):
+            if follow and not found.is_complete:
+                say(counted(found))
     say_collected(folder, found)
     if found.conflicts or found.problems:
         raise typer.Exit(3)
@@ -188,12 +183,6 @@ def _parse_settle(text: str | None) -> Literal["first", "last"] | None:
         case None | "first" | "last":
             return text
     raise SpecError(f"--settle {text}: must be first or last")
-
-
-def _wait(seconds: float, stop: Callable[[], int]) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not stop():
-        time.sleep(0.2)
 
 
 def _draft(

@@ -16,7 +16,8 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
@@ -32,6 +33,7 @@ from recollect.store.ownership import this_process
 
 BATCH = 4_000  # rows of a transaction: runs and points of their curves
 LEASE_S = 3600.0
+FOLLOW_EVERY_S, PUBLISH_SHARE = 10.0, 0.02  # publishing takes at most this share of the time
 _META_READ = "collected"  # plan and records that went into a database
 Settle = Literal["first", "last"]
 
@@ -122,6 +124,22 @@ class Collector:
             new = self._take_all()
         packs = tuple(self._states[index] for index in range(len(self.plan.packs)))
         return Collected(packs, tuple(self._conflicts.values()), tuple(self._problems), new)
+
+    def follow(self, wait: Callable[[float], bool]) -> Iterator[Collected]:
+        """Look, publish and sweep until every run has ended; `wait` passes the seconds between two
+        looks and says whether there is to be another.
+        """
+        published = -1
+        while True:
+            found, started = self.collect(), time.monotonic()
+            if self._records > published:
+                self.publish()
+                published = self._records
+            self.sweep()
+            pause = max(FOLLOW_EVERY_S, (time.monotonic() - started) / PUBLISH_SHARE)
+            yield found
+            if found.is_complete or not wait(pause):
+                return
 
     def publish(self, folder: Path | None = None) -> Path:
         """Put the database as it is now into the shared folder, or into another one; not over one
@@ -252,10 +270,7 @@ class Collector:
 def collect_once(plan: Plan, settle: Settle | None = None) -> Collected:
     """Collect, publish, sweep."""
     with Collector(plan, settle) as collector:
-        found = collector.collect()
-        collector.publish()
-        collector.sweep()
-        return found
+        return next(collector.follow(lambda _: False))
 
 
 def _records_read(folder: Path, plan: Plan) -> int:

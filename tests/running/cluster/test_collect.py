@@ -247,6 +247,28 @@ def test_memory_does_not_grow_with_the_runs(tmp_path: Path, monkeypatch: pytest.
     assert (peaks[1] - peaks[0]) / 30 < 2_000
 
 
+def test_following_ends_with_the_last_run(tmp_path: Path):
+    """Each look publishes what it found; nothing is written where nothing is new."""
+    plan = make_plan(tmp_path / "out", packs=2)
+    dones, written = [], []
+
+    def wait(seconds: float) -> bool:
+        assert seconds >= 10.0
+        written.append((plan.folder / "recollect.db").stat().st_ino)
+        if len(dones) == 2:
+            complete(plan, 0)
+        if len(dones) == 3:
+            complete(plan, 1)
+        return True
+
+    with Collector(plan) as collector:
+        for found in collector.follow(wait):
+            dones.append(sum(pack.done for pack in found.packs))
+    assert dones == [0, 0, 3, 6]
+    assert written[0] == written[1] != written[2]
+    assert set(statuses(plan).values()) == {"done"}
+
+
 def test_remarks_of_attempts_go_into_the_store(tmp_path: Path):
     plan = make_plan(tmp_path / "out", packs=1)
     spool = Spool(plan.folder, 0, Attempt("1-made-a"), {})

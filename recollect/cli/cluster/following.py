@@ -1,0 +1,48 @@
+"""Submitted sweeps that are collected while somebody looks at them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from recollect.cli.printing import complain
+from recollect.errors import RecollectError
+
+
+def sleep_unless(stop: Callable[[], int], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not stop():
+        time.sleep(0.2)
+
+
+@contextmanager
+def following(folders: Sequence[Path]) -> Iterator[None]:
+    """Those of `folders` that many machines train have their results up to date meanwhile."""
+    from recollect.running.cluster.plan import is_planned
+
+    ended = threading.Event()
+    threads = [
+        threading.Thread(target=_follow, args=(folder, ended))
+        for folder in filter(is_planned, folders)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _follow(folder: Path, ended: threading.Event) -> None:
+    from recollect.running.cluster.collect import Collector
+    from recollect.running.cluster.plan import read_plan
+
+    try:
+        with Collector(read_plan(folder)) as collector:
+            for _ in collector.follow(lambda seconds: not ended.wait(seconds)):
+                pass
+    except RecollectError as error:  # what was published stays; who looks at it must know
+        complain(f"{folder}: no longer collected: {error}")
