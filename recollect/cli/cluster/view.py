@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.printing import render, say, write
+from recollect.cli.printing import render, say, time_text, write
 from recollect.running.cluster.jobs import recorded_jobs
 from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.cluster.slurm import SlurmOptions, TaskState, chunks, script, task_states
@@ -25,10 +25,10 @@ def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
     for label, indices in kinds.items():
         runs = sum(plan.packs[index].runs for index in indices)
         longest = max(plan.packs[index].seconds for index in indices)
-        table.add_row(str(len(indices)), str(runs), label, f"{longest / 60:.0f} min at most")
+        table.add_row(str(len(indices)), str(runs), label, f"at most {time_text(longest)}")
     render(table)
-    hours = sum(pack.seconds for pack in plan.packs) / 3600
-    say(f"{plan.runs} runs in {len(plan.packs)} packs, about {hours:.1f} hours of one device")
+    whole = time_text(sum(pack.seconds for pack in plan.packs))
+    say(f"{plan.runs} runs in {len(plan.packs)} packs, about {whole} of one device")
     if options is not None:
         first, tasks = chunks(range(len(plan.packs)))[0]
         say("")

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,16 @@ def test_the_script_is_sound_shell_and_says_what_was_asked(tmp_path: Path):
             ["shellcheck", "-"], input=text, capture_output=True, text=True, check=False
         )
         assert checked.returncode == 0, checked.stdout
+
+
+def test_the_page_shows_the_script_as_it_is(tmp_path: Path):
+    page = (Path(__file__).parents[3] / "docs/clusters.md").read_text()
+    plan = replace(make_plan(tmp_path / "out"), folder=Path("/shared/mqar"), name="mqar")
+    setup = ("module load cuda", "source /shared/venv/bin/activate")
+    options = SlurmOptions(
+        partition="gpu", account="lab", array_limit=8, setup=setup, device="cuda"
+    )
+    assert f"```bash\n{script(plan, 0, range(4), options)}```\n" in page
 
 
 @pytest.mark.parametrize("text", ["mail-type", "array=0-9", "=x", "--mail-type=END", "a=b\nexit"])
