@@ -59,7 +59,7 @@ cluster-brief: $(VENV)/installed-dev
 	  $(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]' || \
 	  echo "Ray cannot be installed here: its scenario is left out"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster --if-possible -rs \
-	  -k 'array_over_two_nodes or (a_preemption and not save) or a_cluster_on_this_machine'
+	  -k 'array_over_two_nodes or (a_preemption and waits) or a_cluster_on_this_machine'
 
 # What small models must and must not learn: minutes of training.
 truths: $(VENV)/installed-dev

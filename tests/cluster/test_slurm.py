@@ -129,7 +129,7 @@ def test_a_zombie_that_wakes_up_late(
     figures.disturbed = 1
 
 
-@pytest.mark.parametrize("in_a_save", [False, True], ids=["", "that kills in a save"])
+@pytest.mark.parametrize("in_a_save", [False, True], ids=["that waits", "that kills in a save"])
 def test_a_preemption(
     site: SlurmSite, submitted: Submit, undisturbed: Outcome, figures: Figures, in_a_save: bool
 ):
