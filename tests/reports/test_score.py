@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from stores_made import make_store
 
 from recollect.analysis import is_sparse_rate
 from recollect.cli.score import _LiveCard
 from recollect.errors import SpecError
+from recollect.reports.page.gather import gather, write_page
 from recollect.reports.score import (
     CARDS,
     card_sweep,
@@ -24,7 +26,7 @@ from recollect.reports.score import (
     score_tables,
     verdict,
 )
-from recollect.reports.score.baselines import folder_baselines
+from recollect.reports.score.baselines import Baselines, folder_baselines
 from recollect.reports.score.recipe import card_cell, refuse_other_recipe
 from recollect.reports.score.request import ScoreRequest
 from recollect.rows import Evaluation, RunRow
@@ -268,6 +270,34 @@ def test_a_card_in_one_sentence(mine, others, sentence):
     score = score_mixer("mine", rows_of(score=mine), {})
     known = [score_mixer(name, rows_of(name, score=made), {}) for name, made in others]
     assert verdict(score, known) == f"mine {sentence}"
+
+
+def test_the_page_of_a_card_begins_with_its_verdict(tmp_path, monkeypatch):
+    """Found again from the rows, so that `recollect report` has it too."""
+    rows = rows_of("gru", score=solved_between(9e-4, 5e-3))
+    known = Baselines("", {}, {"delta_net": rows_of("delta_net", score=BETTER[1])}, {})
+    monkeypatch.setattr(
+        "recollect.reports.score.folder_verdicts.stored_baselines", lambda card: known
+    )
+    make_store(tmp_path / "card", rows, name="score:cpu:headline")
+    said = "gru recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 2 of 2; narrower"
+    [sentence] = gather([tmp_path / "card"]).context.verdicts
+    assert sentence == f"{said} than DeltaNet by 0.7."
+    page = write_page([tmp_path / "card"]).read_text()
+    assert page.index("The card in a sentence") < page.index(said) < page.index('id="rates"')
+    make_store(tmp_path / "other", rows, name="mine")
+    assert gather([tmp_path / "other"]).context.verdicts == []
+    changed = rows_of("gru", overrides=["train.steps=10", "train.evaluations=5"])
+    make_store(tmp_path / "changed", changed, name="score:cpu:headline")
+    assert gather([tmp_path / "changed"]).context.verdicts == [], "no card: another recipe"
+
+
+def test_the_verdict_of_an_unfinished_card_says_so(tmp_path):
+    rows = rows_of("gru", score=solved_between(9e-4, 5e-3))
+    late = [replace(row, status="todo", accuracy=None) for row in rows[:1]]
+    make_store(tmp_path, [*late, *rows[1:]], name="score:cpu:headline")
+    [sentence] = gather([tmp_path]).context.verdicts
+    assert sentence.endswith("; so far, 1 of 27 runs are missing.")
 
 
 def test_a_sentence_says_what_is_still_missing():

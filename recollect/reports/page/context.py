@@ -56,5 +56,6 @@ class Context:
     facts: Sequence[tuple[str, str]] = ()  # (topic, text) beyond what the rows tell: folders, dates
     insides: Sequence[InspectedRun] = ()
     claims: Sequence[ShownClaim] = ()
+    verdicts: Sequence[str] = ()  # of `recollect score`, a sentence a mixer
     # By section: what makes its pictures as files.
     commands: dict[str, list[str]] = field(default_factory=dict)

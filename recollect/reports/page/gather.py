@@ -77,6 +77,7 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
         facts=facts,
         insides=_insides(stores),
         claims=_claims(results, stores),
+        verdicts=_verdicts(stores),
         commands=_commands(folders, results.rows),
     )
     return Evidence(results.rows, results.curves, context)
@@ -131,6 +132,18 @@ def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
         for found in verdicts
         if name == HEADLINE or found.outcome != UNDECIDED
     ]
+
+
+def _verdicts(stores: Sequence[Path]) -> list[str]:
+    """What `recollect score` said of the mixers it trained there."""
+    from recollect.reports.score.folder_verdicts import folder_verdicts
+
+    found: list[str] = []
+    for folder in stores:
+        with Store.open(folder, read_only=True) as store:
+            names = [sweep.name for sweep in store.sweeps()]
+        found += folder_verdicts(folder, names)
+    return found
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:

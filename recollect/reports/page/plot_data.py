@@ -162,7 +162,11 @@ def _rate(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {
         "lr": rate.lr,
-        "runs": [_run(row, rate, curves, steps, points, is_best) for row in rate.rows],
+        "runs": [
+            _run(row, rate, curves, steps, points, is_best)
+            for row in rate.rows
+            if row.status != "todo"
+        ],
     }
     if rate.scores:
         found["mean"] = _rounded(rate.mean)

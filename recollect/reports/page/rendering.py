@@ -112,6 +112,7 @@ def render_bare(
         lead=_lead(rows, cells),
         counts=counts,
         counts_text=counts_text(counts),
+        card_verdicts=context.verdicts,
         verdicts=comparisons(summaries, places),
         findings=mixer_findings(summaries, places),
         room=partial(section_attributes, rooms(summaries, places, curves)),

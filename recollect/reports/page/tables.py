@@ -97,8 +97,8 @@ def width_text(window: Window | None) -> str:
 
 
 def run_lines(cells: Sequence[Cell], limit: int) -> list[list[TableEntry]]:
-    """One line per run, failed ones first so that a cut never hides them."""
-    rows = [(cell, row) for cell in cells for row in cell.rows]
+    """One line per run that has begun, failed ones first so that a cut never hides them."""
+    rows = [(cell, row) for cell in cells for row in cell.rows if row.status != "todo"]
     rows.sort(key=lambda pair: pair[1].status != "failed")
     return [_run_line(cell, row) for cell, row in rows[:limit]]
 
@@ -108,10 +108,10 @@ def _run_line(cell: Cell, row: RunRow) -> list[TableEntry]:
     return [
         TableEntry(row.run_id),
         TableEntry(cell.name),
-        TableEntry(rate_text(lr), lr),
-        TableEntry(str(seed), seed),
+        TableEntry(rate_text(lr)),  # sorts by its text, which is a number, as the next
+        TableEntry(str(seed)),
         TableEntry(row.status),
-        TableEntry(NONE, -1) if row.score is None else TableEntry(score_text(row.score), row.score),
+        TableEntry(NONE, -1) if row.score is None else TableEntry(score_text(row.score)),
         _number_entry(row.steps),
         _number_entry(row.wall_s, ",.1f"),
         TableEntry(_remark(row)),

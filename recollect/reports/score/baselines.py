@@ -111,11 +111,19 @@ def read_baselines(path: Path) -> Baselines:
         ) from None
 
 
-def folder_baselines(folder: Path, card: Sequence[Mapping[str, Any]]) -> Baselines:
-    """The rows of a folder of results that were trained as the runs of a card, by mixer."""
+def folder_baselines(
+    folder: Path, card: Sequence[Mapping[str, Any]], unfinished: bool = False
+) -> Baselines:
+    """The rows of a folder of results that were trained as the runs of a card, by mixer; with
+    `unfinished` also those without a result yet.
+    """
     results = RunSet.load(folder)
     known = {trained_as(spec) for spec in card}
-    fitting = [row for row in results.rows if trained_as(row.spec) in known and row.has_result]
+    fitting = [
+        row
+        for row in results.rows
+        if trained_as(row.spec) in known and (row.has_result or unfinished)
+    ]
     if not fitting:
         raise SpecError(
             f"--against {folder}: none of its {len(results.rows)} runs was trained as this card\n"

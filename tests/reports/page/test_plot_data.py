@@ -98,6 +98,7 @@ def test_a_cell_without_a_result_has_no_best_rate():
     (cell,) = data_of([make_row(status="todo", score=None)])["cells"]
     assert cell["best"] is None
     assert "bands" not in cell["rates"][0]
+    assert cell["rates"][0]["runs"] == [], "what has not begun takes no room"
 
 
 def test_a_score_below_one_is_never_rounded_up_to_it():
