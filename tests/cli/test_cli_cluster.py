@@ -7,6 +7,7 @@ import pytest
 from cluster_made import ended, make_attempt, make_plan, name
 
 from recollect.cli.cluster.following import following
+from recollect.running.cluster.slurm import TaskState
 from recollect.running.results import RunSet
 
 SWEEP = """
@@ -82,6 +83,27 @@ def test_work_without_a_scheduler_trains_all_packs(command, sweep: Path, tmp_pat
     assert code == 0
     assert len(said.strip().splitlines()) == 5
     assert {row.status for row in RunSet.load(out).rows} == {"done"}
+
+
+def test_status_says_where_packs_are(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    plan = make_plan(tmp_path / "out", packs=7, runs=1)
+    make_attempt(plan, 0, "1-made-a", [ended(name(0, 0))])
+    make_attempt(plan, 1, "1-made-a", [], end="stopped")
+    make_attempt(plan, 6, "1-made-a", [], end="")
+    tasks = {
+        **{pack: TaskState("RUNNING", "None", f"n{pack}", "3:00:00") for pack in (2, 3)},
+        4: TaskState("PENDING", "Priority", "", "4:00:00"),
+    }
+    monkeypatch.setattr("recollect.cli.cluster.view.task_states", lambda jobs: tasks)
+    code, said, _ = command("status", plan.folder)
+    assert code == 0
+    lines = said.splitlines()
+    assert lines[0] == "7 runs = 1 done + 0 failed + 6 to do; 1 of 7 packs complete"
+    assert lines[1] == (
+        "packs: 2 running, 1 complete, 1 stopped, 1 pending, 1 waiting, 1 begun; on n2, n3"
+    )
+    assert "pending (Priority)" in said
+    assert "left by forecast: 6 min 0 s of one device" in said
 
 
 def test_collect_reports_attempts_that_differ(command, tmp_path: Path):

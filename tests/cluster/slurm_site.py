@@ -13,7 +13,6 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 NODES = ("n0", "n1")
-_NODE = "SLURMD_NODENAME"  # in the environment of what runs on one
 CONF = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -127,9 +126,8 @@ class SlurmSite:
         found = []
         for pid, command in _processes():
             if b"\0recollect\0work\0" in command and b"python" in command.partition(b"\0")[0]:
-                environment = _environment(pid)
-                task, node = (environment.get(key) for key in ("SLURM_ARRAY_TASK_ID", _NODE))
-                if task and node and environment.get("SLURM_CONF") == str(self.root / "slurm.conf"):
+                task, node = _environment(pid).get("SLURM_ARRAY_TASK_ID"), self._node(pid)
+                if task and node:
                     found.append(Payload(pid, int(task), node))
         return found
 
@@ -150,18 +148,25 @@ class SlurmSite:
             time.sleep(0.5)
 
     def kill_node(self, name: str) -> None:
-        """The node and all that runs on it vanish."""
-        os.kill(int((self.root / f"d-{name}.pid").read_text()), signal.SIGKILL)
-        for pid, command in _processes():
-            environment = _environment(pid)
-            if environment.get(_NODE) == name or (
-                b"slurmstepd" in command and f"spool-{name}" in str(environment)
-            ):
-                Payload(pid, -1, name).send(signal.SIGKILL)
+        """The node and all that runs on it vanish, and nobody there tells Slurm how its job ended:
+        first all are stopped.
+        """
+        self.kill_daemon(name)
+        own = [pid for pid, _ in _processes() if self._node(pid) == name]
+        steps = {parent for parent in map(_parent, own) if _name(parent) == "slurmstepd"}
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in [*steps, *own]:
+                Payload(pid, -1, name).send(number)
 
     def kill_daemon(self, name: str) -> None:
         """Slurm loses the node; what runs there goes on: a zombie."""
         os.kill(int((self.root / f"d-{name}.pid").read_text()), signal.SIGKILL)
+
+    def _node(self, pid: int) -> str:
+        """Where a process runs; empty if on none of ours."""
+        environment = _environment(pid)
+        is_ours = environment.get("SLURM_CONF") == self.environment["SLURM_CONF"]
+        return environment.get("SLURMD_NODENAME", "") if is_ours else ""
 
     def start_node(self, name: str) -> None:
         self.ask("slurmd", "-N", name, "-f", str(self.root / "slurm.conf"))
@@ -231,3 +236,18 @@ def _environment(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _parent(pid: int) -> int:
+    """0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""

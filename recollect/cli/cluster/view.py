@@ -1,5 +1,6 @@
 """What a person sees of a sweep on many machines: its packs, the script, how it stands."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,9 @@ from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.cluster.slurm import SlurmOptions, TaskState, chunks, script, task_states
 
 if TYPE_CHECKING:
-    from recollect.running.cluster.collect import Collected
+    from recollect.running.cluster.collect import Collected, PackState
 
-SHOWN_PACKS = 20
+SHOWN_PACKS, SHOWN_HOSTS = 20, 4
 
 
 def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
@@ -45,9 +46,16 @@ def show_status(folder: Path) -> None:
     say(counted(found))
     if states is None:
         say("Slurm does not answer: what its tasks do is unknown")
+    say(_by_state(found, states or {}))
     _show_packs(plan, found, states or {})
     _say_troubles(folder, found)
     waiting = [pack for pack in found.packs if not pack.is_complete]
+    if waiting:
+        left_s = sum(
+            plan.packs[pack.index].seconds * (1 - (pack.done + pack.failed) / pack.runs)
+            for pack in waiting
+        )
+        say(f"left by forecast: {time_text(left_s)} of one device")
     if waiting and not states:
         say(f"go on with `recollect submit {folder} --slurm` or --ray")
 
@@ -69,6 +77,24 @@ def counted(found: "Collected") -> str:
     )
 
 
+def _by_state(found: "Collected", states: dict[int, TaskState]) -> str:
+    """One line: how many packs are in which state, and on how many hosts they train."""
+    counts = Counter(_state(pack, states.get(pack.index)) for pack in found.packs)
+    hosts = {task.host for task in states.values() if task.host}
+    where = f"; on {', '.join(sorted(hosts)[:SHOWN_HOSTS])}" if hosts else ""
+    more = f" and {len(hosts) - SHOWN_HOSTS} more" if len(hosts) > SHOWN_HOSTS else ""
+    return f"packs: {', '.join(f'{n} {state}' for state, n in counts.most_common())}{where}{more}"
+
+
+def _state(pack: "PackState", task: TaskState | None) -> str:
+    if pack.is_complete:
+        return "complete"
+    if task is not None:
+        return task.state.lower()
+    # An attempt that has not ended and that no scheduler knows may train elsewhere, or be dead.
+    return pack.ended or ("begun" if pack.attempts else "waiting")
+
+
 def _show_packs(plan: Plan, found: "Collected", states: dict[int, TaskState]) -> None:
     from recollect.cli.tables import plain_table
 
@@ -76,16 +102,14 @@ def _show_packs(plan: Plan, found: "Collected", states: dict[int, TaskState]) ->
     open_packs = [pack for pack in found.packs if not pack.is_complete]
     for pack in open_packs[:SHOWN_PACKS]:
         task = states.get(pack.index)
-        # An attempt that has not ended and that no scheduler knows may train elsewhere, or be dead.
-        own = pack.ended or ("begun" if pack.attempts else "waiting")
-        state = f"{task.state.lower()} ({task.reason})" if task else own
+        reason = f" ({task.reason})" if task and task.reason != "None" else ""
         table.add_row(
             str(pack.index),
             plan.packs[pack.index].label,
             f"{pack.done}/{pack.runs}",
             str(pack.attempts),
             str(max(pack.step, 0)),
-            state.replace(" (None)", ""),
+            _state(pack, task) + reason,
             (task.host if task else "") or pack.host,
             task.left if task else "",
         )
