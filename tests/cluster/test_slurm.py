@@ -34,8 +34,10 @@ def hold(site: SlurmSite, out: Path, number: int, node: str = "") -> list[Payloa
     end = time.monotonic() + 600
     while len(held) < number:
         assert time.monotonic() < end, f"only {len(held)} packs were met while they trained"
-        for payload in site.payloads():
-            if payload not in held and node in ("", payload.node) and trains(out, payload.task):
+        others = [payload for payload in site.payloads() if payload not in held]
+        for payload in others:
+            wanted = len(held) < number and node in ("", payload.node)
+            if wanted and trains(out, payload.task):
                 payload.send(signal.SIGSTOP)
                 if trains(out, payload.task):
                     held.append(payload)

@@ -168,9 +168,11 @@ def collect(
         return follow and not interrupts.exit_code()
 
     with Collector(read_plan(folder), _parse_settle(settle)) as collector:
+        shown = ""
         for found in collector.follow(wait):
-            if follow and not found.is_complete:
-                say(counted(found))
+            if follow and not found.is_complete and counted(found) != shown:
+                shown = counted(found)
+                say(shown)
     say_collected(folder, found)
     if found.conflicts or found.problems:
         raise typer.Exit(3)
