@@ -78,6 +78,10 @@ class ResourceError(RecollectError):
     exit_code = 4
 
 
+class DeviceLostError(ResourceError):
+    """A GPU refuses everything this process asks of it; another process, or GPU, may go on."""
+
+
 class ReaderGone(RecollectError):  # noqa: N818 (it is no error)
     """Nobody reads the output any more, and whoever did has all he wanted."""
 

@@ -47,11 +47,12 @@ def run(
       trained in their order; `None` goes on with what `out` holds.
     - `overrides`: values as on the command line, such as `"train.lr=1e-3"`.
     - `recipe`: `"study"`, `"zoology"` or `"plain"`, to fill what the sweep leaves open.
-    - `device`: as on the command line; `"auto"` is a GPU if there is one.
+    - `device`: `"cpu"`, `"cuda"` (every GPU, a process on each), `"cuda:1"` or `"cuda:0,2"`;
+      `"auto"` is `"cuda"` if there is a GPU.
     - `plugins`: files that register mixers. A class in this process, in a notebook's cell too,
       needs none: `@recollect.mixer("name")` registers it.
-    - `workers`: processes that train; 0 takes as many as suit the cores and the memory. With more
-      than one, a script needs the usual `if __name__ == "__main__":`.
+    - `workers`: processes that train on a CPU; 0 takes as many as suit the cores and the memory.
+      With more than one process, a script needs the usual `if __name__ == "__main__":`.
     - `budget`: minutes; the most telling runs come first, and what is not reached stays todo.
     - `search`: `"edges"` trains only what the edges of the windows need, the rest stays todo.
     - `progress`: `True` shows it, `False` is silent; without either it is shown on a terminal and

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recollect.cli.options import Device, Plugins, load_plugins
+from recollect.cli.options import OneDevice, Plugins, load_plugins
 from recollect.cli.printing import render, say, show_step, write
 from recollect.errors import SpecError
 
@@ -93,14 +93,13 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="a stored result; what got slower is red")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, to be stored")] = False,
-    device: Device = "auto",
+    device: OneDevice = "auto",
 ) -> None:
     """Speed on this machine: run-steps per second by mixer and shape,
     and the share of what the hardware could do.
     """
     from recollect.cli.speed_tables import bench_table
     from recollect.mixers.registry import MIXERS
-    from recollect.running.engine import choose_device
     from recollect.running.planning.bench import (
         Report,
         compare_speeds,
@@ -108,6 +107,7 @@ def bench(
         measure,
         parse_shape,
     )
+    from recollect.running.processes.devices import choose_device
 
     shapes, target = [parse_shape(text) for text in shape], choose_device(device)
     stored = Report.from_table(_read_json(against)) if against else None

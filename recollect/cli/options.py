@@ -28,7 +28,16 @@ Out = Annotated[
         "--out", metavar="DIR", help="folder for the results; an existing one is continued"
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto, cpu, cuda (every GPU: a process on each), cuda:1 (one) or cuda:0,2 (some)",
+    ),
+]
+OneDevice = Annotated[
+    str, typer.Option(metavar="NAME", help="auto, cpu, cuda (the first GPU) or cuda:1")
+]
 Plugins = Annotated[
     list[Path],
     typer.Option(
@@ -79,7 +88,7 @@ Workers = Annotated[
         "--workers",
         metavar="N",
         min=0,
-        help="processes that train; 0: as many as suit the cores and the memory",
+        help="processes that train on a CPU; 0: as many as suit the cores and the memory",
     ),
 ]
 AllowDrift = Annotated[

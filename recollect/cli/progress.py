@@ -27,6 +27,7 @@ from recollect.running.events import (
     SearchRound,
 )
 from recollect.running.planning.speed import SpeedModel, WorkLeft
+from recollect.running.processes.watching import DeviceSpeeds
 from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 
@@ -55,7 +56,7 @@ class Progress:
         step_s: Mapping[str, float] | None = None,
     ):
         """`operations`: of a run-step; `step_s`: its seconds, of shapes that were timed before."""
-        self.runs, self.processes = len(rows), processes
+        self.runs, self.processes, self.devices = len(rows), processes, DeviceSpeeds()
         self.ended = sum(row.is_finished for row in rows)
         self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
         self._names = names_by_run(rows)
@@ -94,8 +95,9 @@ class Progress:
     @property
     def remaining_s(self) -> float | None:
         """Seconds to the end of the whole sweep; None before anything is known."""
-        seconds = self._work.seconds
-        return None if seconds is None else seconds / self.processes
+        if (seconds := self._work.seconds) is None:
+            return self.devices.seconds(self.total - self.done)
+        return seconds / self.processes
 
     def feed(self, event: Event) -> None:
         work = self._work
@@ -215,8 +217,8 @@ class Progress:
             f"{share:4.0%}",
             left,
         )
-        search = [Text(self._search)] if self._search else []
-        return Group(bar, *search, self._scores())
+        more = [Text(text) for text in (self.devices.now(), self._search) if text]
+        return Group(bar, *more, self._scores())
 
     def _scores(self) -> Table:
         rates = sorted({rate for best in self._best.values() for rate in best})

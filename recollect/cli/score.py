@@ -56,11 +56,11 @@ def score(
     """
     limit = Budget.start(budget, workers)
     from recollect.reports.score.request import ScoreRequest
-    from recollect.running.engine import choose_device
+    from recollect.running.processes.devices import choose_devices
 
     load_plugins(plugin)
     if card == "auto":
-        card = "gpu" if choose_device(device).type == "cuda" else "cpu"
+        card = "gpu" if choose_devices(device)[0].type == "cuda" else "cpu"
     asked = ScoreRequest.read(card, mixer, sets, against)
     if dry_run and mixer:
         from recollect.cli.train import show_forecast

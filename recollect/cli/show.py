@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.options import Device, Folder, Folders, Output, Plugins, load_plugins
+from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
 from recollect.cli.printing import complain_some, render, say, show_step, time_text, write
 from recollect.errors import SpecError, printable
 
@@ -57,7 +57,7 @@ def inspect(
         bool,
         typer.Option("--yes", help="where its weights were not kept, train it again unasked"),
     ] = False,
-    device: Device = "auto",
+    device: OneDevice = "auto",
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
     """Look inside a trained run: attention, induction scores, how far back it looks.
@@ -68,7 +68,7 @@ def inspect(
     """
     load_plugins(plugin)
     from recollect.reports.inspect import inspect_run, summary_lines
-    from recollect.running.engine import choose_device
+    from recollect.running.processes.devices import choose_device
 
     def tell(done: int, of: int) -> None:
         if done == 0:

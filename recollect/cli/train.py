@@ -138,8 +138,8 @@ def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.analysis.wording import recipes_text
     from recollect.cli.speed_tables import forecast_table
     from recollect.mixers.plugins.runs import require_mixers
-    from recollect.running.engine import choose_device
     from recollect.running.planning.forecast import forecast
+    from recollect.running.processes.devices import choose_device
     from recollect.running.results import RunSet
     from recollect.spec.recipes import recipe_of
     from recollect.store.database import FILE

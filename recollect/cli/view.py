@@ -12,6 +12,7 @@ from recollect.cli.printing import Printable, say
 from recollect.cli.progress import Progress
 from recollect.errors import printable
 from recollect.running.events import (
+    DeviceProgress,
     Event,
     FailedReopened,
     Remark,
@@ -80,6 +81,8 @@ class TrainingView:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._progress and (done := self._progress.devices.total()):
+            self.screen.say(done)
         self.screen.close()
 
     def hear(self, event: Event) -> None:
@@ -94,6 +97,8 @@ class TrainingView:
                 self._start(event)
             case Remark() if self._progress is None:
                 say(event.text)
+            case DeviceProgress() if self._progress:
+                self._progress.devices.feed(event)
             case _ if self._progress:
                 self._progress.feed(event)
                 self.screen.refresh()

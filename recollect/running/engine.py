@@ -25,6 +25,7 @@ from recollect.running.events import (
 from recollect.running.listening import GuardedListener
 from recollect.running.planning import order
 from recollect.running.planning.priority import Stage
+from recollect.running.processes.devices import choose_devices
 from recollect.running.signals import never
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, require_search
@@ -66,20 +67,21 @@ def train(
 ) -> Outcome:
     """Train what is todo in `folder`, after `sweeps` were planned there, in the order of planning.
 
-    `keep`, `snapshots`: whose weights are kept, and at how many steps on the way (see
-    store/keep_policy.py); without both, as the folder began. `search`: how far the sweeps given are
-    trained, or without any those of the folder (see planning/order.py); None: sweeps that are given
-    as they say themselves, or in full; others as they were asked for. `workers`: processes that
-    train; 0: as many as suit the cores and the memory. `plugins`: files that the processes load as
-    this one did. `allow_drift`: go on with runs that were begun under another environment, which
-    their rows then say. `stop` is asked between steps: an exit code saves and raises Stopped. What
-    `listen` raises ends training in the same way, and is then raised. What is wrong with any of
-    them is refused before something is written.
+    `device`: see processes/devices.py; of several GPUs each has a process. `keep`, `snapshots`:
+    whose weights are kept, and at how many steps on the way (see store/keep_policy.py); without
+    both, as the folder began. `search`: how far the sweeps given are trained, or without any those
+    of the folder (see planning/order.py); None: sweeps that are given as they say themselves, or in
+    full; others as they were asked for. `workers`: processes that train on a CPU; 0: as many as
+    suit the cores and the memory. `plugins`: files that the processes load as this one did.
+    `allow_drift`: go on with runs that were begun under another environment, which their rows then
+    say. `stop` is asked between steps: an exit code saves and raises Stopped. What `listen` raises
+    ends training in the same way, and is then raised. What is wrong with any of them is refused
+    before something is written.
     """
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
     from recollect.running.planning.forecast import step_seconds
-    from recollect.running.processes.count import count_processes, require_processes
+    from recollect.running.processes.count import plan_processes, require_processes
     from recollect.running.processes.parent import WorkerProcesses
     from recollect.running.spending import spend, train_stages
     from recollect.running.worker import Worker
@@ -90,7 +92,8 @@ def train(
             f"`recollect work {folder}`, or give another --out"
         )
     policy = _policy(keep, snapshots)
-    target = choose_device(device)
+    devices = choose_devices(device)
+    target = devices[0]
     require_processes(workers, target)
     require_search(search, "--search ")
     order.require_one_process([search, *(sweep.search for sweep in sweeps)], workers)
@@ -117,21 +120,23 @@ def train(
         if retry_failed:
             listen(FailedReopened(len(store.reopen_failed())))
         _require_code(store, bool(sweeps), target)
-        workers, plugins = share_code(store, workers, plugins)
+        workers, plugins = share_code(store, 0 if len(devices) > 1 else workers, plugins)
         searched = order.searched_sweeps(store)
-        processes = 1
-        if not (budget or searched):
-            count = count_processes(workers, store, target)
-            processes = count.processes
-            if count.reason:
-                listen(Remark(count.reason))
+        alone = "--budget" if budget else "--search edges" if searched else ""
+        if len(devices) > 1 and workers == 1:
+            alone = "a mixer that was typed into a notebook"
         rows = store.rows()
-        listen(TrainingStarted(tuple(rows), processes, step_seconds(rows, target)))
+        step_s = step_seconds(rows, target)
+        team = plan_processes(devices, workers, store, step_s, alone)
+        if team.reason:
+            listen(Remark(team.reason))
+        processes = len(team.shares)
+        listen(TrainingStarted(tuple(rows), processes, step_s))
         is_spent = False
         if processes > 1:
-            WorkerProcesses(folder, target, processes, plugins, stop, listen, allow_drift).work(
-                store
-            )
+            WorkerProcesses(
+                folder, team.shares, plugins, stop, listen, team.homes, allow_drift
+            ).work(store)
         elif budget is None and not searched:
             with Worker(store, folder, target, listen, stop, allow_drift=allow_drift) as worker:
                 worker.work()
@@ -192,22 +197,3 @@ def _require_code(store: Store, was_tried: bool, device: "torch.device") -> None
         require_plugins(store, [json.loads(todo.spec) for todo in store.todo()])
         if not was_tried:
             require_mixers([RunSpec.from_json(todo.spec) for todo in store.todo()], device)
-
-
-def choose_device(name: str) -> "torch.device":
-    """`auto` is a GPU if there is one; a device that is not here is refused."""
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    known = [
-        "cpu",
-        *(["cuda"] if torch.cuda.is_available() else []),
-        *(f"cuda:{i}" for i in range(torch.cuda.device_count())),
-    ]
-    if name not in known:
-        raise SpecError(
-            f"device = {name!r}: not here; use auto or one of {', '.join(known)} "
-            "(`recollect doctor` says why)"
-        )
-    return torch.device(name)

@@ -100,6 +100,16 @@ class RunProgress:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class DeviceProgress:
+    """What the processes of a device have done since they were started."""
+
+    device: str
+    run_steps: int
+    ended: int  # runs
+    shapes: int  # begun, each by each of its processes
+
+
 # ---- of either ----
 
 
@@ -123,6 +133,7 @@ Event = (
     | RunsEvaluated
     | Remark
     | RunProgress
+    | DeviceProgress
     | RunEnded
 )
 

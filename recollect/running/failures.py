@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from recollect.errors import ResourceError, lacks_memory
+from recollect.errors import DeviceLostError, lacks_memory
 from recollect.mixers.plugins.remembered import resume_command
 from recollect.rows import RunRow
 from recollect.store import Store
@@ -34,7 +34,7 @@ def refuse_if_lost(error: BaseException, store: Store) -> None:
     other runs must not fail for that.
     """
     if is_device_lost(error):
-        raise ResourceError(
+        raise DeviceLostError(
             f"the GPU is lost to this process: {str(error).splitlines()[0]}\n"
             "the runs that are still to do are untouched; go on with "
             f"`{resume_command(store)}`"

@@ -4,11 +4,14 @@ A sweep may have tens of thousands of runs in as many packs, so choosing a pack 
 than the pack. What is todo is read once and kept, by data and by shape; the store is then asked
 about the chosen runs alone, since other processes may have taken them. All is read again when
 something came back to be done, and when nothing known is left.
+
+Of several processes on several devices each begins with what is at home in it, and takes over what
+waits elsewhere only when it would idle (processes/spread.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +20,9 @@ from recollect.running.events import Event, Remark
 from recollect.running.pack import Choice, Pack
 from recollect.running.planning.memory import count_joining
 from recollect.running.planning.threads import choose_threads
-from recollect.running.shapes import Shapes, data_key
+from recollect.running.processes.spread import Home
+from recollect.running.processes.waiting import Group, Waiting, WaitingRuns
+from recollect.running.shapes import Shapes
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.checkpoint import FoundCheckpoints, SavedCheckpoint
@@ -37,95 +42,6 @@ class Selection:
 EVERYTHING = Selection()
 
 
-class Waiting(NamedTuple):
-    """A run that is todo, as the store last said."""
-
-    run: RunSpec
-    attempt: int  # how often it was begun
-    pack_limit: int | None
-
-
-Group = dict[str, Waiting]  # runs of one shape by their ids
-
-
-class WaitingRuns:
-    """By data, then by shape, each in the order of planning."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Group]] = {}
-        self._places: dict[str, tuple[str, str]] = {}  # of each run: its data, its shape
-        self._begun: Group = {}
-        self._left: set[str] = set()  # shapes of which none waited any more
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def get(self, run_id: str) -> Waiting | None:
-        if run_id not in self._places:
-            return None
-        data, shape = self._places[run_id]
-        return self._groups[data][shape][run_id]
-
-    def put(self, waiting: Waiting) -> None:
-        """A run, or what is new about it."""
-        run_id = waiting.run.run_id
-        data, shape = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
-        self._places[run_id] = data, shape
-        shapes = self._groups.setdefault(data, {})
-        if shape in self._left and shape not in shapes:
-            # Given back, in order to train with fewer: its kernels are there, so it is next.
-            self._groups[data] = shapes = {shape: {}, **shapes}
-        shapes.setdefault(shape, {})[run_id] = waiting
-        if waiting.attempt:
-            self._begun[run_id] = waiting
-
-    def drop(self, run_id: str) -> None:
-        data, shape = self._places.pop(run_id)
-        self._begun.pop(run_id, None)
-        del self._groups[data][shape][run_id]
-        if not self._groups[data][shape]:
-            del self._groups[data][shape]
-            self._left.add(shape)
-        if not self._groups[data]:
-            del self._groups[data]
-
-    def select(self, run_ids: Iterable[str]) -> "WaitingRuns":
-        """Those of these runs that wait."""
-        selected = WaitingRuns()
-        for waiting in filter(None, map(self.get, run_ids)):
-            selected.put(waiting)
-        return selected
-
-    def run_ids(self) -> list[str]:
-        return list(self._places)
-
-    def begun(self, group: Group | None = None) -> Group:
-        """Of all or of one shape, those that were begun before: they alone can have a checkpoint
-        or a limit.
-        """
-        if group is None:
-            return self._begun
-        return {run_id: waiting for run_id, waiting in self._begun.items() if run_id in group}
-
-    def of_shape(self, run: RunSpec) -> Group:
-        """Those that can train beside this run."""
-        return self._groups.get(data_key(run), {}).get(run.shape_id, {})
-
-    def first(self, data: str | None) -> Group:
-        """Those that should train next: what shares the data that are there comes first, since then
-        only a model has to be built.
-        """
-        shapes = self._groups.get(data or "") or next(iter(self._groups.values()))
-        return next(iter(shapes.values()))
-
-    def shapes(self, data: str | None) -> Iterator[RunSpec]:
-        """One run of each shape, in the order in which shapes will have their turn."""
-        there = self._groups.get(data or "", {})
-        others = (shapes for shapes in self._groups.values() if shapes is not there)
-        for shapes in chain([there], others):
-            yield from (next(iter(group.values())).run for group in shapes.values())
-
-
 class _Candidate(NamedTuple):
     """A choice before the store is asked and a checkpoint loaded."""
 
@@ -143,12 +59,15 @@ class PackQueue:
         checkpoints: Path,
         shapes: Shapes,
         listen: Callable[[Event], None],
+        home: Home | None = None,
         allow_drift: bool = False,
     ):
         """`allow_drift`: go on from checkpoints of another environment, and say so in the rows."""
         self._allow_drift = allow_drift
         self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
-        self._known = WaitingRuns()
+        self.home = home or Home()
+        self._known = WaitingRuns()  # at home here
+        self._elsewhere: dict[str, Waiting] = {}
         self._is_stale = True
         self._told: set[str] = set()
         self._sought = False  # whether checkpoints were looked for at all
@@ -160,6 +79,8 @@ class PackQueue:
         """
         while True:
             waiting = self.waiting(selection)
+            if not packs and (self._take_over() or self._leave_large(waiting)):
+                continue
             if packs:
                 found = self._beside(waiting, selection, packs, places)
             else:
@@ -184,7 +105,7 @@ class PackQueue:
                 return Choice(found.runs, state, found.limit, found.saved, drift)
 
     def waiting(self, selection: Selection) -> WaitingRuns:
-        """What is todo, except that other processes may have begun some of it."""
+        """What is todo here, except that other processes may have begun some of it."""
         if self._is_stale or not self._known:
             self._read()
         return self._known if selection.run_ids is None else self._known.select(selection.run_ids)
@@ -198,6 +119,13 @@ class PackQueue:
     def read_again(self) -> None:
         """Something came back to be done."""
         self._is_stale = True
+
+    def leave(self, run: RunSpec) -> None:
+        """Not even one run of this shape fits here: they are for a larger device."""
+        self.home.leave(run.shape_id)
+        name = f"{run.model.mixer.name} width={run.model.width}"
+        self._tell(f"{self.shapes.device}: too small for {name}; left to a larger one", "memory")
+        self.read_again()
 
     def _first(self, waiting: WaitingRuns, selection: Selection) -> _Candidate:
         """Where nothing trains."""
@@ -243,17 +171,44 @@ class PackQueue:
     def _read(self) -> None:
         """All that is todo."""
         gone = set(self._known.run_ids())
+        elsewhere: dict[str, Waiting] = {}
         for todo in self.store.todo():
-            gone.discard(todo.run_id)
-            known = self._known.get(todo.run_id)
+            known = self._known.get(todo.run_id) or self._elsewhere.get(todo.run_id)
             run = known.run if known else RunSpec.from_json(todo.spec)
             if run.run_id != todo.run_id:
                 self.store.leave_out(todo.run_id, "its specification is not in its final form")
                 continue
-            self._known.put(Waiting(run, todo.attempt, todo.pack_limit))
+            waiting = Waiting(run, todo.attempt, todo.pack_limit)
+            if self.home.holds(run):
+                gone.discard(todo.run_id)
+                self._known.put(waiting)
+            else:
+                elsewhere[todo.run_id] = waiting
         for run_id in gone:
             self._known.drop(run_id)
-        self._is_stale = False
+        self._elsewhere, self._is_stale = elsewhere, False
+
+    def _take_over(self) -> bool:
+        """Where nothing at home waits, some of what waits elsewhere is at home here from now on;
+        whether any was.
+        """
+        if self._known or not self._elsewhere:
+            return False
+        runs = [waiting.run for waiting in self._elsewhere.values()]
+        self.home.take_over(runs, self.shapes.compiled)
+        for run in filter(self.home.holds, runs):
+            self._known.put(self._elsewhere.pop(run.run_id))
+        return bool(self._known)
+
+    def _leave_large(self, waiting: WaitingRuns) -> bool:
+        """If what is next does not fit here, it is left to a larger device; whether it was."""
+        if not (waiting and self.home.leaves_large):
+            return False
+        run = next(iter(waiting.first(self.shapes.data_there).values())).run
+        if self.shapes.fits(run):
+            return False
+        self.leave(run)
+        return True
 
     def _confirm(self, runs: Sequence[RunSpec]) -> bool:
         """Whether these are todo as they are known; what is not is put right."""
@@ -348,11 +303,11 @@ class PackQueue:
         state = PopulationState(loaded.run_ids, loaded.step, since, loaded.tensors)
         return state.select([run.run_id for run in runs])
 
-    def _tell(self, problem: str) -> None:
+    def _tell(self, problem: str, kind: str = "checkpoint") -> None:
         """Once, however often it is met."""
         if problem not in self._told:
             self._told.add(problem)
-            self.store.note("checkpoint", problem)
+            self.store.note(kind, problem)
             self.listen(Remark(problem))
 
 

@@ -20,13 +20,24 @@ from recollect.tasks.build import task_of
 
 
 class Shapes:
-    """On one device, of which `processes` share the memory and the runs."""
+    """On one device."""
 
     def __init__(
-        self, store: Store, folder: Path, device: torch.device, threads: int, processes: int = 1
+        self,
+        store: Store,
+        folder: Path,
+        device: torch.device,
+        threads: int,
+        processes: int = 1,
+        memory_bytes: int | None = None,
+        splits: bool = True,
     ):
+        """`threads`: CPU threads that may be used. `processes` share the memory of the device, of
+        which no more than `memory_bytes` is used. `splits`: they share the runs of every shape too.
+        """
         self.store, self.folder, self.device = store, folder, device
-        self.threads, self.processes = threads, processes  # CPU threads that may be used
+        self.threads, self.processes, self.splits = threads, processes, splits
+        self.memory_bytes = memory_bytes
         self._task: tuple[str, Task] | None = None
         self._compiled: set[str] = set()  # all by shape
         self._sizes: dict[str, _Size] = {}  # measured
@@ -50,9 +61,30 @@ class Shapes:
 
     def compile(self, run: RunSpec) -> None:
         """Once for each shape, before it is measured or begun."""
-        if compiles(self.device) and run.shape_id not in self._compiled:
+        if run.shape_id not in self._compiled:
             self._compiled.add(run.shape_id)
-            precompile(run, self.data(run), self.device)
+            if compiles(self.device):
+                precompile(run, self.data(run), self.device)
+
+    @property
+    def compiled(self) -> frozenset[str]:
+        """The shapes that this process has begun."""
+        return frozenset(self._compiled)
+
+    def free(self) -> int:
+        """Bytes that this process may use now."""
+        free = memory.free_memory(self.device)
+        return min(free, free if self.memory_bytes is None else self.memory_bytes) // self.processes
+
+    def fits(self, run: RunSpec) -> bool:
+        """Whether one run of this shape should fit, where nothing trains. What cannot be tried out
+        does: it then fails for its own reason.
+        """
+        try:
+            return self._need([run]).fits(self.free())
+        except Exception as error:
+            refuse_if_lost(error, self.store)
+            return True
 
     def limit(self, shape_id: str, most: int) -> None:
         """From now on at most so many runs of this shape train at a time."""
@@ -89,14 +121,8 @@ class Shapes:
     def _measured_size(self, runs: Sequence[RunSpec], taken: int) -> int:
         try:
             with threads_for(runs[0], self.threads):
-                self.compile(runs[0])
-                data = self.data(runs[0])
-                shape = runs[0].shape_id
-                if shape not in self._needs:
-                    self._needs[shape] = memory.estimate_need(runs, data, self.device)
-                size = taken + memory.pack_size(
-                    runs, data, self.device, self._needs[shape], self.processes
-                )
+                need, data = self._need(runs), self.data(runs[0])
+                size = taken + memory.pack_size(runs, data, self.device, need, self.free())
         except Exception as error:
             refuse_if_lost(error, self.store)
             # Out of memory, or a mixer that fails: a run on its own then fails for its own reason,
@@ -105,8 +131,19 @@ class Shapes:
                 "planning", f"{runs[0].model.mixer.name}: {type(error).__name__}: {error}"
             )
             return max(1, taken)
+        if not self.splits:
+            return size
         # Something is left for the other processes; but one member costs as much as two.
         return min(size, max(2, -(-(taken + len(runs)) // self.processes)))
+
+    def _need(self, runs: Sequence[RunSpec]) -> memory.Need:
+        """The memory that runs of this shape need, found once."""
+        shape = runs[0].shape_id
+        if shape not in self._needs:
+            self.compile(runs[0])
+            data = self.data(runs[0])
+            self._needs[shape] = memory.estimate_need(runs, data, self.device, self.free())
+        return self._needs[shape]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
 from recollect.running.planning.precompile import compiles
 from recollect.running.planning.threads import threads_for
+from recollect.running.processes.spread import Home
 from recollect.running.shapes import Shapes
 from recollect.running.signals import never
 from recollect.spec.run import RunSpec
@@ -61,34 +62,52 @@ class Worker:
         *,
         threads: int | None = None,
         processes: int = 1,
+        memory_bytes: int | None = None,
+        home: Home | None = None,
         side_by_side: bool | None = None,
         checkpoints: Path | None = None,
         allow_drift: bool = False,
     ):
         """`threads`: CPU threads that may be used, all if None. `processes`: workers on this
-        machine, among which memory and runs are shared. `side_by_side`: whether packs may be; None:
-        on a GPU, since on a CPU the members of a small pack cost no more than those of a large one.
-        `checkpoints`: their folder, if it is not beside the store. `allow_drift`: see PackQueue.
+        device, among which memory and runs are shared; no more memory than `memory_bytes` is used.
+        `home`: what this worker begins with, where there are others on other devices.
+        `side_by_side`: whether packs may be; None: on a GPU, since on a CPU the members of a small
+        pack cost no more than those of a large one. `checkpoints`: their folder, if it is not
+        beside the store. `allow_drift`: see PackQueue.
         """
         self.store, self.folder, self.device = store, folder, device
         self.listen, self.stop = listen, stop
         self.checkpoints = checkpoints or folder / "checkpoints"
-        self.shapes = Shapes(store, folder, device, threads or torch.get_num_threads(), processes)
-        self.queue = PackQueue(store, self.checkpoints, self.shapes, listen, allow_drift)
+        home = home or Home()
+        self.shapes = Shapes(
+            store,
+            folder,
+            device,
+            threads or torch.get_num_threads(),
+            processes,
+            memory_bytes,
+            splits=not home.is_shared,
+        )
+        self.queue = PackQueue(store, self.checkpoints, self.shapes, listen, home, allow_drift)
         self._side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
         self._keeper = Keeper(folder, KeepPolicy.of(store))
         self._compile_ahead = CompileAhead(device)
         self._packs: list[Pack] = []
+        self._entered = contextlib.ExitStack()
         self._begun = 0  # packs
         self._watches = False  # leases on other clocks, and has said so
         self._places = 0  # the most runs that have trained at once since there were none
 
     def __enter__(self) -> Self:
+        """Until the exit its device is the current one: a kernel is launched on that."""
+        if self.device.type == "cuda" and self.device.index is not None:
+            self._entered.enter_context(torch.cuda.device(self.device))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing is compiled ahead any more."""
         self._compile_ahead.close()
+        self._entered.close()
 
     def work(self, selection: Selection = EVERYTHING) -> None:
         """Until nothing of the selection is todo. Runs
@@ -256,7 +275,12 @@ class Worker:
             torch.cuda.empty_cache()
         else:
             give_back_freed_memory()
-        left, others = len(pack.claims), self._training()
+        left, others, home = len(pack.claims), self._training(), self.queue.home
+        if left == 1 and not others and home.leaves_large:
+            self.store.release(pack.claims)
+            self.queue.leave(pack.runs[0])
+            self.listen(GivenUp(pack.number))
+            return
         if left == 1 and not others:
             self._finish_failed(
                 pack, "oom: one run alone does not fit into memory; use a smaller batch or width"
@@ -264,7 +288,8 @@ class Worker:
             return
         half = max(1, left // 2)
         self.shapes.limit(pack.shape_id, max(half, others))
-        self.store.release(pack.claims, pack_limit=None if others else half)
+        # A limit that is stored holds for every device, and this one may be the smallest.
+        self.store.release(pack.claims, pack_limit=None if others or home.is_shared else half)
         self.queue.read_again()
         self.listen(GivenUp(pack.number))
         beside = f" beside {others} others" if others else ""

@@ -120,15 +120,15 @@ def test_a_file_that_was_loaded_without_being_named_is_loaded_by_processes_too(
     given = []
 
     class Processes:
-        def __init__(self, folder, device, count, plugins, stop, listen):
-            given.append((count, plugins))
+        def __init__(self, folder, shares, plugins, stop, listen, homes, allow_drift):
+            given.append((len(shares), plugins, homes))
 
         def work(self, store):
             pass
 
     monkeypatch.setattr("recollect.running.processes.parent.WorkerProcesses", Processes)
     engine.train(out, device="cpu", workers=2)
-    assert given == [(2, (plugin,))]
+    assert given == [(2, (plugin,), None)]
 
 
 def test_a_mixer_typed_into_a_notebook_trains_in_this_process(tmp_path, monkeypatch):

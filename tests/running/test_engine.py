@@ -124,6 +124,7 @@ def test_what_is_wrong_is_refused_before_anything_is_written(tmp_path: Path, mon
     with pytest.raises(SpecError, match="--keep abcd: no run of this sweep begins like that"):
         engine.train(out, [SWEEP], device="cpu", keep="abcd")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(SpecError, match="--workers 2: one process fills a GPU"):
         engine.train(out, [SWEEP], device="cuda", workers=2)
     assert not out.exists()

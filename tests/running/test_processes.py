@@ -3,20 +3,21 @@ The processes themselves are fault tests.
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from recollect.errors import RecollectError, ResourceError, SpecError
+from recollect.errors import DeviceLostError, RecollectError, ResourceError, SpecError
 from recollect.mixers.registry import MIXERS
 from recollect.running import engine
-from recollect.running.events import RunEnded
+from recollect.running.events import DeviceProgress, Remark, RunEnded
 from recollect.running.planning import memory
 from recollect.running.planning.cost import cost
 from recollect.running.planning.threads import choose_threads
-from recollect.running.processes import count, parent
+from recollect.running.processes import count, parent, watching
 from recollect.running.processes.child import Said
 from recollect.running.processes.count import (
     ProcessCount,
@@ -24,8 +25,9 @@ from recollect.running.processes.count import (
     suitable_processes,
     usable_cores,
 )
-from recollect.running.processes.parent import WorkerProcesses
-from recollect.running.processes.watching import StoreWatcher
+from recollect.running.processes.devices import DeviceShare
+from recollect.running.processes.parent import WorkerProcesses, _Started
+from recollect.running.processes.watching import DeviceSpeeds, StoreWatcher
 from recollect.spec.sweep import Sweep
 from recollect.store import MAX_LOST, Result, Store
 
@@ -175,11 +177,13 @@ def work(monkeypatch, tmp_path):
     started: list[int] = []
 
     def run(exitcode: int, *words) -> list[int]:
-        processes = WorkerProcesses(tmp_path, CPU, 2, (), lambda: 0)
+        shares = [DeviceShare("cpu", 2)] * 2
+        processes = WorkerProcesses(tmp_path, shares, (), lambda: 0)
 
-        def start():
+        def start(assignment):
             started.append(1)
-            processes._receivers[EndedProcess(exitcode)] = FullPipe(*words)
+            process = EndedProcess(exitcode)
+            processes._living.append(_Started(assignment, process, FullPipe(*words)))
 
         monkeypatch.setattr(processes, "_start", start)
         processes.work(UntouchedStore())
@@ -254,3 +258,83 @@ def test_the_parent_reads_only_what_moves(tmp_path, runs, monkeypatch):
         ]
         assert watcher.ended == 4
     assert [len(found) for found in read] == [20, 4, 1, 1]
+
+
+# ---- what it tells of devices ----
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_speeds_are_those_of_the_last_seconds(clock):
+    speeds = DeviceSpeeds()
+    assert (speeds.now(), speeds.total(), speeds.seconds(10)) == ("", "", None)
+    for second in range(100):
+        clock[0] = float(second)
+        speeds.feed(DeviceProgress("cuda:0", 100 * second, second // 50, 1))
+        speeds.feed(DeviceProgress("cuda:1", max(0, 3_000 * (second - 50)), 2, 3))
+    assert (speeds.speed("cuda:0"), speeds.speed("cuda:1")) == (100.0, 3_000.0)
+    assert speeds.seconds(31_000) == 10.0
+    assert speeds.now() == "run-steps a second: cuda:0 100, cuda:1 3,000"
+    assert speeds.total() == (
+        "cuda:0: 1 run of 1 shape, 9,900 run-steps; cuda:1: 2 runs of 3 shapes, 147,000 run-steps"
+    )
+
+
+def test_one_device_has_nothing_to_compare(clock):
+    speeds = DeviceSpeeds()
+    speeds.feed(DeviceProgress("cpu", 5, 1, 1))
+    assert (speeds.now(), speeds.total()) == ("", "")
+
+
+def test_a_lost_device_costs_only_itself_where_there_are_others(monkeypatch, tmp_path):
+    """Its process is replaced, then it is given up; the other one ends."""
+    monkeypatch.setattr(parent, "WATCH_EVERY_S", 0.001)
+    heard = []
+    shares = [DeviceShare("cuda:0"), DeviceShare("cuda:1")]
+    processes = WorkerProcesses(tmp_path, shares, (), lambda: 0, heard.append, {})
+    started = []
+
+    def start(assignment):
+        device = assignment.share.device
+        started.append(device)
+        lost = DeviceLostError("the GPU is lost: CUDA error: unspecified launch failure\nmore")
+        words = [Said.STARTED, Said.ENDED if device == "cuda:0" else lost]
+        processes._living.append(_Started(assignment, EndedProcess(0), FullPipe(*words)))
+
+    monkeypatch.setattr(processes, "_start", start)
+    processes.work(UntouchedStore())
+    assert Counter(started) == {"cuda:0": 1, "cuda:1": 1 + MAX_LOST}
+    how = "since the GPU is lost: CUDA error: unspecified launch failure"
+    assert [event.text for event in heard if isinstance(event, Remark)] == [
+        *[f"cuda:1: a process ended {how}; another one takes its place"] * MAX_LOST,
+        f"cuda:1: {MAX_LOST} processes in a row were killed before any run ended, the last one "
+        f"{how}; it is given up, others take its runs",
+    ]
+
+
+def test_what_a_process_remarks_is_passed_on_and_no_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(parent, "WATCH_EVERY_S", 0.001)
+    heard = []
+    processes = WorkerProcesses(tmp_path, [DeviceShare("cpu")], (), lambda: 0, heard.append)
+    words = [Said.STARTED, Remark("out of memory with 4 runs together: going on with 2")]
+
+    def start(assignment):
+        pipe = FullPipe(*words, Said.ENDED)
+        processes._living.append(_Started(assignment, EndedProcess(0), pipe))
+
+    monkeypatch.setattr(processes, "_start", start)
+    processes.work(UntouchedStore())
+    assert words[1] in heard
+
+
+def test_the_largest_device_is_the_last_resort(tmp_path):
+    shares = [DeviceShare("cpu:0", 1, 5), DeviceShare("cpu:1", 2, 12), DeviceShare("cpu:2", 2, 8)]
+    spread = WorkerProcesses(tmp_path, shares, (), lambda: 0, homes={})
+    assert [each.leaves_large for each in spread._assignments] == [True, False, True]
+    together = WorkerProcesses(tmp_path, shares, (), lambda: 0)
+    assert not any(each.leaves_large for each in together._assignments)

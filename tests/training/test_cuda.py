@@ -15,7 +15,12 @@ from zoo import table
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
 from recollect.model.model import Model
+from recollect.running import engine
+from recollect.running.events import DeviceProgress, Event
+from recollect.running.processes import count
+from recollect.running.results import RunSet
 from recollect.spec.run import RunSpec
+from recollect.spec.sweep import Sweep
 from recollect.tasks.build import task_of
 from recollect.training.population import Population
 
@@ -217,3 +222,32 @@ def test_sixteen_members_have_the_curves_of_their_solo_runs(mixer):
         assert [look[p] for look in together] == pytest.approx(
             [look[0] for look in alone], abs=0.02
         )
+
+
+# ---- several processes ----
+
+
+def test_two_processes_on_one_gpu_train_what_one_does(tmp_path, monkeypatch):
+    """`--device cuda:0,0`: every run once, with numbers as far from those of one process as those
+    of another pack.
+    """
+    monkeypatch.setattr(count, "WORTHWHILE_S", 0.0)
+    sweep = Sweep(
+        "two", "", tuple(run for mixer in ("attention", "mamba") for run in seeds(run_of(mixer), 4))
+    )
+    heard: list[Event] = []
+    outcomes = [
+        engine.train(tmp_path / name, [sweep], device=device, listen=heard.append)
+        for name, device in (("one", "cuda:0"), ("two", "cuda:0,0"))
+    ]
+    assert [outcome.processes for outcome in outcomes] == [1, 2]
+    assert [outcome.counts["done"] for outcome in outcomes] == [8, 8]
+    told = [event for event in heard if isinstance(event, DeviceProgress)][-1]
+    assert (told.device, told.ended) == ("cuda:0", 8)
+    one, two = (
+        {row.run_id: row for row in RunSet.load(tmp_path / name).rows} for name in ("one", "two")
+    )
+    assert one.keys() == two.keys()
+    for run_id, row in one.items():
+        assert row.device == two[run_id].device == torch.cuda.get_device_name(0)
+        assert row.test_loss == pytest.approx(two[run_id].test_loss, rel=1e-3)

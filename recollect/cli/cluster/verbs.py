@@ -7,7 +7,7 @@ import typer
 
 from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
-from recollect.cli.options import Device, Folder, Plugins, Sets, load_plugins
+from recollect.cli.options import Folder, OneDevice, Plugins, Sets, load_plugins
 from recollect.cli.printing import complain, say
 from recollect.errors import SpecError
 
@@ -111,7 +111,7 @@ def work(
     pack: Annotated[
         int | None, typer.Option(metavar="N", help="the pack to train; none: all, one by one")
     ] = None,
-    device: Device = "auto",
+    device: OneDevice = "auto",
     plugin: Plugins = [],  # noqa: B006
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="try failed runs once more")
@@ -124,7 +124,7 @@ def work(
     from recollect.cli.view import TrainingView
     from recollect.running.cluster.attempt import work_on_pack
     from recollect.running.cluster.plan import read_plan
-    from recollect.running.engine import choose_device
+    from recollect.running.processes.devices import choose_device
 
     load_plugins(plugin)
     plan, target, failures = read_plan(folder), choose_device(device), list[str]()

@@ -38,7 +38,7 @@ def train_pack(folder: str, index: int, device: str, plugins: list[str], retry: 
     """What a Ray worker runs; the failures of its runs."""
     from recollect.mixers.plugins.load import load_plugin
     from recollect.running.cluster.attempt import work_on_pack
-    from recollect.running.engine import choose_device
+    from recollect.running.processes.devices import choose_device
     from recollect.running.signals import Interrupts
 
     for plugin in plugins:

@@ -124,6 +124,8 @@ def _read_lines() -> Iterator[str]:
 def main() -> None:
     os.nice(NICE)
     device = torch.device(sys.argv[1])
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
     for line in _read_lines():
         with contextlib.suppress(Exception):
             run = RunSpec.from_json(line)

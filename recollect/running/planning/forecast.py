@@ -212,9 +212,10 @@ class _Measuring:
             task = task_of(run, self.device)
             together, need = min(2, len(todo)), memory.Need(cost(run).memory_bytes)
             if probe:
-                need = memory.estimate_need(todo, task, self.device)
+                free = memory.free_memory(self.device)
+                need = memory.estimate_need(todo, task, self.device, free)
                 together = memory.even_pack_size(
-                    len(todo), memory.pack_size(todo, task, self.device, need)
+                    len(todo), memory.pack_size(todo, task, self.device, need, free)
                 )
             seconds = speed.seconds_per_step(todo[:together], task, self.device)
         self.speeds.measure(run, seconds / together)

@@ -9,6 +9,7 @@ import torch
 
 import recollect
 from recollect.running.planning.memory import free_memory
+from recollect.running.processes.devices import why_no_gpu
 from recollect.training.environment import device_name
 
 
@@ -30,30 +31,24 @@ def describe_machine() -> list[Finding]:
             "cpu",
             f"{torch.get_num_threads()} threads, {free_memory(cpu) / 1e9:.1f} GB of memory free",
         ),
-        _gpu(),
+        *_gpus(),
         _triton(),
         Finding("sqlite", sqlite3.sqlite_version),
     ]
 
 
-def _gpu() -> Finding:
-    if torch.cuda.is_available():
-        device = torch.device("cuda")
-        return Finding(
-            "gpu",
-            f"{device_name(device)}, {free_memory(device) / 1e9:.1f} GB of memory free",
-        )
-    if torch.version.cuda is None:
-        return Finding(
-            "gpu",
-            "none that torch can use",
-            "this torch is a CPU build; with an NVIDIA GPU install a CUDA build of torch",
-        )
-    return Finding(
-        "gpu",
-        "none that torch can use",
-        "torch is a CUDA build but finds no GPU; look at nvidia-smi and the driver",
-    )
+def _gpus() -> list[Finding]:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count:
+        devices = [torch.device("cuda", number) for number in range(count)]
+        return [
+            Finding(
+                "gpu" if count == 1 else str(device),
+                f"{device_name(device)}, {free_memory(device) / 1e9:.1f} GB of memory free",
+            )
+            for device in devices
+        ]
+    return [Finding("gpu", "none that torch can use", why_no_gpu())]
 
 
 def _triton() -> Finding:

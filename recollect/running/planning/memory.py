@@ -44,6 +44,10 @@ class Need:
     fixed: int = 0
     share: float = MEMORY_SHARE
 
+    def fits(self, free: int) -> bool:
+        """Whether one member does."""
+        return self.fixed + self.member <= self.share * free
+
     def fitting(self, free: int) -> int:
         """How many members fit; at least one is tried."""
         return max(1, int((self.share * free - self.fixed) / self.member))
@@ -83,14 +87,18 @@ Measure = Callable[[Sequence[RunSpec], Task, torch.device], int]
 
 
 def estimate_need(
-    runs: Sequence[RunSpec], task: Task, device: torch.device, measure: Measure = measure_allocation
+    runs: Sequence[RunSpec],
+    task: Task,
+    device: torch.device,
+    free: int,
+    measure: Measure = measure_allocation,
 ) -> Need:
-    """What a population of runs of this shape needs: counted on a CPU;
-    on a GPU a line through two measured points.
+    """What a population of runs of this shape needs: counted on a CPU; on a GPU a line through two
+    measured points, if those fit into the memory that is `free`.
     """
     counted = Need(cost(runs[0]).memory_bytes)
     small, large = TRIED
-    if device.type == "cpu" or counted.fitting(free_memory(device)) < large:
+    if device.type == "cpu" or counted.fitting(free) < large:
         return counted  # nothing fuses, or too large to try out
     # What a member needs does not depend on its seed or rate: where there are too few runs, some
     # stand for two. The first population is for what libraries allocate once.
@@ -107,12 +115,12 @@ def pack_size(
     task: Task,
     device: torch.device,
     need: Need,
-    processes: int = 1,
+    free: int,
 ) -> int:
-    """The number of these same-shaped runs that should train together, where `processes` share the
-    memory, of which they `need` so much.
+    """The number of these same-shaped runs that should train together: of the memory that is `free`
+    they `need` so much.
     """
-    fits = need.fitting(free_memory(device) // processes)
+    fits = need.fitting(free)
     if device.type != "cpu":
         return min(fits, len(runs))
     best, fastest, spent = min(2, len(runs)), math.inf, 0.0

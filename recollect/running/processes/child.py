@@ -6,20 +6,26 @@ loading ends too.
 """
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from recollect.errors import RecollectError, Stopped, as_refusal
+from recollect.errors import DeviceLostError, RecollectError, Stopped, as_refusal
+from recollect.running.processes.devices import DeviceShare
 from recollect.running.signals import Interrupts
+
+if TYPE_CHECKING:
+    from recollect.running.events import Event, Remark
 
 # To save in, after the parent is gone. What takes longer is cut off: the last checkpoint holds.
 GRACE_S = 1.5
@@ -39,14 +45,26 @@ class Assignment:
     """What a process trains, and with what."""
 
     folder: Path
-    device: str
-    processes: int
+    share: DeviceShare
     threads: int
     plugins: tuple[Path, ...]
+    number: int = 0  # of the process
+    homes: Mapping[str, int] | None = None  # see spread.py; None: all runs are everybody's
+    leaves_large: bool = False  # there is a larger device
     allow_drift: bool = False
 
 
-def train_in_process(assignment: Assignment, sender: Connection) -> None:
+class Tally(ctypes.Structure):
+    """What a process has done so far, in memory that its parent sees."""
+
+    _fields_ = (
+        ("run_steps", ctypes.c_int64),
+        ("ended", ctypes.c_int64),
+        ("shapes", ctypes.c_int64),
+    )
+
+
+def train_in_process(assignment: Assignment, sender: Connection, tally: Tally) -> None:
     """Until nothing is left to claim, somebody asks it to stop, or its parent is gone."""
     interrupts, orphaned = Interrupts(), _watch_parent()
 
@@ -54,7 +72,7 @@ def train_in_process(assignment: Assignment, sender: Connection) -> None:
         return interrupts.exit_code() or (ORPHANED if orphaned.is_set() else 0)
 
     try:
-        _train(assignment, stop, lambda: _tell(sender, Said.STARTED))
+        _train(assignment, stop, sender, tally)
     except Stopped:
         _tell(sender, Said.STOPPED)
     except RecollectError as error:
@@ -62,16 +80,20 @@ def train_in_process(assignment: Assignment, sender: Connection) -> None:
     except BaseException as error:
         if os.environ.get("RECOLLECT_DEBUG"):
             traceback.print_exc()
-        _tell(sender, as_refusal(error, " in a worker process"))
+        _tell(sender, _refusal(error))
     else:
         _tell(sender, Said.ENDED)
 
 
-def _train(assignment: Assignment, stop: Callable[[], int], begin: Callable[[], None]) -> None:
+def _train(
+    assignment: Assignment, stop: Callable[[], int], sender: Connection, tally: Tally
+) -> None:
     import torch
 
     from recollect.mixers.plugins.load import load_plugin
     from recollect.mixers.plugins.runs import loaded_files
+    from recollect.running.events import Advanced, PackStarted, Remark, RunEnded
+    from recollect.running.processes.spread import Home
     from recollect.running.worker import Worker
     from recollect.store import Store
     from recollect.store.checking.runs import leave_out_wrong
@@ -80,19 +102,37 @@ def _train(assignment: Assignment, stop: Callable[[], int], begin: Callable[[], 
     for plugin in assignment.plugins:
         if plugin.resolve() not in loaded_files():
             load_plugin(plugin)
+    shapes: set[str] = set()
+
+    def listen(event: "Event") -> None:
+        match event:
+            case Advanced():
+                tally.run_steps += event.members
+            case RunEnded():
+                tally.ended += 1
+            case PackStarted():
+                shapes.add(event.runs[0].shape_id)
+                tally.shapes = len(shapes)
+            case Remark():
+                _tell(sender, event)
+
+    share = assignment.share
     with (
         Store.open(assignment.folder) as store,
         Worker(
             store,
             assignment.folder,
-            torch.device(assignment.device),
-            stop=stop,
+            torch.device(share.device),
+            listen,
+            stop,
             threads=assignment.threads,
-            processes=assignment.processes,
+            processes=share.processes,
+            memory_bytes=share.memory_bytes,
+            home=Home(assignment.number, assignment.homes, assignment.leaves_large),
             allow_drift=assignment.allow_drift,
         ) as worker,
     ):
-        begin()
+        _tell(sender, Said.STARTED)
         leave_out_wrong(store)
         worker.work()
 
@@ -113,6 +153,15 @@ def _watch_parent() -> threading.Event:
     return orphaned
 
 
-def _tell(sender: Connection, what: Said | RecollectError) -> None:
+def _refusal(error: BaseException) -> RecollectError:
+    """Of an error that nobody expected."""
+    from recollect.running.failures import is_device_lost
+
+    if is_device_lost(error):
+        return DeviceLostError(f"the GPU is lost: {str(error).splitlines()[0]}")
+    return as_refusal(error, " in a worker process")
+
+
+def _tell(sender: Connection, what: "Said | Remark | RecollectError") -> None:
     with contextlib.suppress(OSError):  # the parent is gone
         sender.send(what)

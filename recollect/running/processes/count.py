@@ -1,10 +1,10 @@
-"""How many processes train: as many as suit what is todo, or as many as were asked for, within what
-the machine carries.
+"""How many processes train, and on what: on a CPU as many as suit what is todo, or as many as were
+asked for, within what the machine carries; of several GPUs one on each.
 """
 
 import heapq
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,8 @@ from recollect.running.planning import memory
 from recollect.running.planning.cost import cost, operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import choose_threads
+from recollect.running.processes.devices import DeviceShare, share_devices
+from recollect.running.processes.spread import spread_runs
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 from recollect.store import Store
@@ -23,6 +25,53 @@ PROCESS_BYTES = 400_000_000  # of a process that has loaded torch
 WORTHWHILE_S = 20.0
 COUNTED_SHAPES = 8  # whose memory is counted, which takes some 50 ms each
 FEWEST = 2  # that any machine carries, whatever it says about its cores
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """What each process trains on, and why there are not as many as were asked for."""
+
+    shares: tuple[DeviceShare, ...]
+    reason: str = ""
+    homes: dict[str, int] | None = None  # of runs, where there are several devices
+
+
+def plan_processes(
+    devices: Sequence[torch.device],
+    workers: int,
+    store: Store,
+    step_s: Mapping[str, float],
+    alone: str = "",
+) -> ProcessPlan:
+    """`workers`: processes on a CPU, 0 being as many as suit; `step_s`: seconds of a run-step, of
+    shapes for which they are known; `alone`: why there may be only one process, if so.
+    """
+    first = (DeviceShare(str(devices[0])),)
+    if len(devices) == 1:
+        if alone:
+            return ProcessPlan(first)
+        count = count_processes(workers, store, devices[0])
+        share = DeviceShare(str(devices[0]), count.processes)
+        return ProcessPlan((share,) * count.processes, count.reason)
+    runs = [RunSpec.from_json(todo.spec) for todo in store.todo()]
+    if not alone and not _is_worthwhile(runs, devices[0]):
+        alone = "there is little to do"
+    if alone:
+        return ProcessPlan(first, f"{alone}: {devices[0]} alone trains")
+    shares = share_devices(devices[: len(runs)])
+    return ProcessPlan(
+        shares, homes=spread_runs(runs, shares, _run_seconds(runs, step_s, devices[0]))
+    )
+
+
+def _run_seconds(
+    runs: Sequence[RunSpec], step_s: Mapping[str, float], device: torch.device
+) -> dict[str, float]:
+    """What a run of each shape should take. Only how they compare matters."""
+    speeds, shapes = SpeedModel(guessed_s(device)), {run.shape_id: run for run in runs}
+    for shape in step_s.keys() & shapes.keys():
+        speeds.measure(shapes[shape], step_s[shape])
+    return {shape: run.train.steps * (speeds.seconds(run) or 1.0) for shape, run in shapes.items()}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """The parent of several processes that train: it trains nothing itself, but watches the store,
 passes signals on and replaces a process that was killed.
+
+A device whose processes are killed again and again is given up where there are others, and they
+take its runs over.
 """
 
 import contextlib
@@ -8,17 +11,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
 
-from recollect.errors import RecollectError, ResourceError, Stopped
+from recollect.errors import DeviceLostError, RecollectError, ResourceError, Stopped
 from recollect.mixers.plugins.remembered import resume_command
-from recollect.running.events import Event, ignore
-from recollect.running.processes.child import Assignment, Said, train_in_process
+from recollect.running.events import DeviceProgress, Event, Remark, ignore
+from recollect.running.processes.child import Assignment, Said, Tally, train_in_process
+from recollect.running.processes.devices import DeviceShare
 from recollect.running.processes.watching import StoreWatcher
 from recollect.store import MAX_LOST, Store
 
@@ -26,102 +31,184 @@ WATCH_EVERY_S = 1.0
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
+@dataclass(frozen=True)
+class _Started:
+    """A process from its start on."""
+
+    assignment: Assignment
+    process: BaseProcess
+    receiver: Connection
+    said: list[Said | Remark | RecollectError] = field(default_factory=list)
+
+
 class WorkerProcesses:
-    """`count` processes on one folder, from start to end."""
+    """A process for each of `shares` on one folder, from start to end. `homes`: which of them every
+    run is at home in, where they have several devices.
+    """
 
     def __init__(
         self,
         folder: Path,
-        device: torch.device,
-        count: int,
+        shares: Sequence[DeviceShare],
         plugins: Sequence[Path],
         stop: Callable[[], int],
         listen: Callable[[Event], None] = ignore,
+        homes: Mapping[str, int] | None = None,
         allow_drift: bool = False,
     ):
-        self.count, self.stop, self.listen = count, stop, listen
-        self._assignment = Assignment(
-            folder, str(device), count, torch.get_num_threads(), tuple(plugins), allow_drift
-        )
-        self._receivers: dict[BaseProcess, Connection] = {}  # of those that live
+        self.stop, self.listen = stop, listen
+        most = max(share.room for share in shares)
+        self._assignments = [
+            Assignment(
+                folder,
+                share,
+                torch.get_num_threads(),
+                tuple(plugins),
+                number,
+                homes,
+                leaves_large=homes is not None and share.room < most,
+                allow_drift=allow_drift,
+            )
+            for number, share in enumerate(shares)
+        ]
+        self._devices = dict.fromkeys(share.device for share in shares)
+        self._given_up: set[str] = set()  # devices
+        self._living: list[_Started] = []
+        self._tallies: list[tuple[str, Tally]] = []  # of all that ever lived, with their device
+        self._lost = dict.fromkeys(self._devices, 0)  # processes that died in a row
+        self._ended = dict.fromkeys(self._devices, 0)  # runs, when a process died last
 
     def work(self, store: Store) -> None:
         """Until nothing is todo; tells what the store says in between."""
-        watcher = StoreWatcher(store)
-        replacements, ended = MAX_LOST, 0
+        watcher, ended = StoreWatcher(store), -1
         try:
-            for _ in range(self.count):
-                self._start()
-            while self._receivers:
-                time.sleep(WATCH_EVERY_S / 4 if self.stop() else WATCH_EVERY_S)
-                self._watch(watcher)
-                if self.stop():
-                    self._ask_to_stop()
-                    continue
-                if watcher.ended > ended:
-                    replacements, ended = MAX_LOST, watcher.ended
-                for death in self._reap(store):
-                    if not replacements:
-                        raise ResourceError(
-                            f"{MAX_LOST} processes in a row were killed before any run ended, the "
-                            f"last one {death}, perhaps for want of memory\n"
-                            f"go on with fewer: `{resume_command(store)} --workers 1`"
-                        )
-                    replacements -= 1
-                    self._start()
-            self._watch(watcher)
+            # Another round for runs that came back when those who could train them had ended.
+            while ended < 0 or (watcher.ended > ended and self._is_left(store)):
+                ended = watcher.ended
+                for assignment in self._assignments:
+                    if assignment.share.device not in self._given_up:
+                        self._start(assignment)
+                self._watch(store, watcher)
         finally:
-            for process in self._receivers:
-                process.terminate()
-            for process in self._receivers:
-                process.join()
+            for started in self._living:
+                started.process.terminate()
+            for started in self._living:
+                started.process.join()
         code = self.stop()
         if code:
             raise Stopped(f"stopped; go on with `{resume_command(store)}`", code)
 
-    def _watch(self, watcher: StoreWatcher) -> None:
+    def _is_left(self, store: Store) -> bool:
+        """Whether there is something to do for a device that might do it."""
+        if len(self._devices) == 1 or self.stop():
+            return False
+        store.reclaim()
+        return bool(store.todo())
+
+    def _watch(self, store: Store, watcher: StoreWatcher) -> None:
+        """Until no process lives."""
+        while self._living:
+            time.sleep(WATCH_EVERY_S / 4 if self.stop() else WATCH_EVERY_S)
+            self._tell(watcher)
+            if self.stop():
+                self._ask_to_stop()
+                continue
+            for assignment, how in self._reap(store):
+                self._replace(assignment, how, store)
+        self._tell(watcher)
+
+    def _tell(self, watcher: StoreWatcher) -> None:
         for event in watcher.changes():
             self.listen(event)
+        for device in self._devices:
+            own = [tally for place, tally in self._tallies if place == device]
+            self.listen(
+                DeviceProgress(
+                    device,
+                    sum(tally.run_steps for tally in own),
+                    sum(tally.ended for tally in own),
+                    sum(tally.shapes for tally in own),
+                )
+            )
 
-    def _start(self) -> None:
+    def _start(self, assignment: Assignment) -> None:
         # A fork of a process with torch's threads may hang.
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
+        tally = context.RawValue(Tally)
         process = context.Process(
-            target=train_in_process, args=(self._assignment, sender), daemon=True
+            target=train_in_process, args=(assignment, sender, tally), daemon=True
         )
         with _keyboard_ignored(), _working_directory_not_imported():
             process.start()
         sender.close()
-        self._receivers[process] = receiver
+        self._living.append(_Started(assignment, process, receiver))
+        self._tallies.append((assignment.share.device, tally))
 
-    def _reap(self, store: Store) -> list[str]:
-        """How processes died since the last call that should be replaced;
+    def _reap(self, store: Store) -> list[tuple[Assignment, str]]:
+        """Processes that died since the last call, with how, and should be replaced;
         an error that ended one is raised here.
         """
         deaths = []
-        for process in [process for process in self._receivers if not process.is_alive()]:
-            said = _received(self._receivers.pop(process))
-            process.join()
-            how = _exit_text(process.exitcode or 0)
-            for word in said:
-                if isinstance(word, RecollectError):
+        for started in list(self._living):
+            is_alive = started.process.is_alive()  # asked before it is heard to the end
+            for word in _received(started.receiver):
+                started.said.append(word)
+                if isinstance(word, Remark):
+                    self.listen(word)
+            if is_alive:
+                continue
+            self._living.remove(started)
+            started.process.join()
+            exitcode = started.process.exitcode or 0
+            how = _exit_text(exitcode)
+            for word in started.said:
+                if isinstance(word, DeviceLostError) and len(self._devices) > 1:
+                    how = f"since {str(word).splitlines()[0]}"
+                elif isinstance(word, RecollectError):
                     raise word
-            if not said and (process.exitcode or 0) >= 0:
+            if not started.said and exitcode >= 0:
                 raise RecollectError(
                     f"a worker process ended before it trained anything, {how}\n"
-                    f"`{resume_command(store)} --workers 1` trains without such processes"
+                    '(a script that calls recollect.run needs `if __name__ == "__main__":`)\n'
+                    f"`{resume_command(store)} {self._alone()}` trains without such processes"
                 )
-            if Said.ENDED not in said:
-                deaths.append(how)
+            if Said.ENDED not in started.said:
+                deaths.append((started.assignment, how))
         return deaths
 
+    def _replace(self, assignment: Assignment, how: str, store: Store) -> None:
+        """Start another process in place of one that died, but not for ever."""
+        device = assignment.share.device
+        ended = sum(tally.ended for place, tally in self._tallies if place == device)
+        if ended > self._ended[device]:
+            self._lost[device] = 0
+        self._ended[device] = ended
+        if self._lost[device] < MAX_LOST:
+            self._lost[device] += 1
+            self.listen(Remark(f"{device}: a process ended {how}; another one takes its place"))
+            self._start(assignment)
+            return
+        self._given_up.add(device)
+        why = f"{MAX_LOST} processes in a row were killed before any run ended, the last one {how}"
+        if len(self._given_up) == len(self._devices):
+            raise ResourceError(
+                f"{why}, perhaps for want of memory\n"
+                f"go on with fewer: `{resume_command(store)} {self._alone()}`"
+            )
+        self.listen(Remark(f"{device}: {why}; it is given up, others take its runs"))
+
+    def _alone(self) -> str:
+        """The option that trains without processes."""
+        first = next(iter(self._devices))
+        return "--workers 1" if first == "cpu" else f"--device {first}"
+
     def _ask_to_stop(self) -> None:
-        for process in list(self._receivers):
-            if process.is_alive():
-                process.terminate()  # SIGTERM: it saves and ends
+        for started in list(self._living):
+            if started.process.is_alive():
+                started.process.terminate()  # SIGTERM: it saves and ends
             else:
-                self._receivers.pop(process)
+                self._living.remove(started)
 
 
 @contextlib.contextmanager
@@ -155,8 +242,8 @@ def _working_directory_not_imported() -> Iterator[None]:
             os.environ[_SAFE_PATH] = before
 
 
-def _received(receiver: Connection) -> list[Said | RecollectError]:
-    """All that a process said before it ended."""
+def _received(receiver: Connection) -> list[Said | Remark | RecollectError]:
+    """All that a process has said since the last time."""
     said = []
     with contextlib.suppress(EOFError, OSError):
         while receiver.poll():

@@ -1,11 +1,18 @@
-"""What other processes do with the runs of a store, as events, from its rows before and after."""
+"""What other processes do with the runs of a store, as events, from its rows before and after; and
+how fast each device is, from what its processes tell.
+"""
 
+import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 
+from recollect.analysis import count_text
 from recollect.rows import Evaluation, RunRow
-from recollect.running.events import RunEnded, RunProgress
+from recollect.running.events import DeviceProgress, RunEnded, RunProgress
 from recollect.spec.run import RunSpec
 from recollect.store import Store
+
+WINDOW_S = 20.0
 
 
 class StoreWatcher:
@@ -52,6 +59,48 @@ class RowWatcher:
                 del self._runs[row.run_id], self._last[row.run_id]
                 ended.append(_end_of(run, row))
         return [*progress, *ended]
+
+
+class DeviceSpeeds:
+    """Run-steps a second of each device, over the last WINDOW_S."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[float, int]]] = {}  # when, how many run-steps by then
+        self._last: dict[str, DeviceProgress] = {}
+
+    def feed(self, event: DeviceProgress) -> None:
+        now, seen = time.monotonic(), self._seen.setdefault(event.device, deque())
+        seen.append((now, event.run_steps))
+        while len(seen) > 2 and seen[1][0] <= now - WINDOW_S:
+            seen.popleft()
+        self._last[event.device] = event
+
+    def speed(self, device: str) -> float:
+        """0 before the first step."""
+        (since, before), (now, steps) = self._seen[device][0], self._seen[device][-1]
+        return (steps - before) / (now - since) if now > since else 0.0
+
+    def seconds(self, run_steps: int) -> float | None:
+        """For so many more, with all devices as fast as now; None while none moves."""
+        together = sum(map(self.speed, self._seen))
+        return run_steps / together if together else None
+
+    def now(self) -> str:
+        """The speeds, if there are several devices to compare."""
+        if len(self._seen) < 2:
+            return ""
+        each = ", ".join(f"{device} {self.speed(device):,.0f}" for device in self._seen)
+        return f"run-steps a second: {each}"
+
+    def total(self) -> str:
+        """What each has done, if there are several."""
+        if len(self._last) < 2:
+            return ""
+        return "; ".join(
+            f"{device}: {count_text(last.ended, 'run')} of {count_text(last.shapes, 'shape')}, "
+            f"{last.run_steps:,} run-steps"
+            for device, last in self._last.items()
+        )
 
 
 def _progress(run: RunSpec, row: RunRow) -> RunProgress:

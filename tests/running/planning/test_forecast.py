@@ -33,7 +33,7 @@ def device(monkeypatch) -> list[tuple[str, int, int]]:
         return PER_OPERATION[run.model.mixer.name] * cost(run).operations * len(members)
 
     monkeypatch.setattr(speed, "seconds_per_step", seconds)
-    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device, need: min(3, len(todo)))
+    monkeypatch.setattr(memory, "pack_size", lambda todo, *_: min(3, len(todo)))
     return asked
 
 
@@ -79,7 +79,7 @@ def test_the_best_pack_size_is_sought_only_where_that_is_quick(monkeypatch, make
     work = cost(runs[0]).operations
     (quick,) = forecast(runs, set(), CPU)
     assert (quick.measured, quick.together) == (True, 2)  # two packs of two, not of three and one
-    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device, need: pytest.fail("sought"))
+    monkeypatch.setattr(memory, "pack_size", lambda *_: pytest.fail("sought"))
     monkeypatch.setitem(
         speed.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work
     )  # two steps fit, forty do not
@@ -109,7 +109,7 @@ def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
         for width in (8, 16)
         for seed in range(4)
     ]
-    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device, need: min(3, len(todo)))
+    monkeypatch.setattr(memory, "pack_size", lambda todo, *_: min(3, len(todo)))
     monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5 * len(members))
     finished = {runs[0].run_id, *(run.run_id for run in runs[4:])}
     threads = torch.get_num_threads()
@@ -130,7 +130,7 @@ def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
 def test_shapes_beyond_the_measured_ones_are_scaled_by_their_operations(monkeypatch, make_run):
     runs = [make_run({"model.width": width}) for width in (8, 16, 32)]
     monkeypatch.setattr(forecasting, "MEASURED_SHAPES", 1)
-    monkeypatch.setattr(memory, "pack_size", lambda todo, task, device, need: 1)
+    monkeypatch.setattr(memory, "pack_size", lambda *_: 1)
     monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5)
     small, _, large = forecast(runs, set(), CPU)
     assert (small.measured, large.measured) == (True, False)

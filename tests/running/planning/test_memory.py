@@ -28,7 +28,9 @@ def sized(monkeypatch, runs, seconds) -> tuple[int, list[int]]:
         return seconds(len(members))
 
     monkeypatch.setattr(speed, "seconds_per_step", measure)
-    return memory.pack_size(runs, None, CPU, memory.estimate_need(runs, None, CPU)), asked
+    free = memory.free_memory(CPU)
+    need = memory.estimate_need(runs, None, CPU, free)
+    return memory.pack_size(runs, None, CPU, need, free), asked
 
 
 def test_a_pack_grows_while_it_pays(monkeypatch, runs):
@@ -88,8 +90,13 @@ def gpu(monkeypatch, fixed: int, member: int, free: int) -> list[int]:
     return tried
 
 
-def estimated(runs) -> memory.Need:
-    return memory.estimate_need(runs, None, CUDA, memory.measure_allocation)
+def estimated(runs, device: torch.device = CUDA) -> memory.Need:
+    free = memory.free_memory(device)
+    return memory.estimate_need(runs, None, device, free, memory.measure_allocation)
+
+
+def fitting(runs) -> int:
+    return memory.pack_size(runs, None, CUDA, estimated(runs), memory.free_memory(CUDA))
 
 
 def test_a_pack_on_a_gpu_is_what_measured_memory_allows(monkeypatch, runs):
@@ -100,35 +107,28 @@ def test_a_pack_on_a_gpu_is_what_measured_memory_allows(monkeypatch, runs):
         member=counted // 2,
         free=int(6.1 * counted / memory.MEASURED_SHARE),
     )
-    assert memory.estimate_need(runs, None, CUDA, memory.measure_allocation) == memory.Need(
-        counted // 2, counted, memory.MEASURED_SHARE
-    )
+    assert estimated(runs) == memory.Need(counted // 2, counted, memory.MEASURED_SHARE)
     assert tried == [2, 2, 4]
-    assert memory.pack_size(runs, None, CUDA, estimated(runs)) == 10
-    assert memory.pack_size(runs[:3], None, CUDA, estimated(runs)) == 3
+    assert fitting(runs) == 10
+    assert fitting(runs[:3]) == 3
 
 
 def test_what_is_too_large_to_try_is_counted(monkeypatch, runs):
     counted = cost(runs[0]).memory_bytes
     tried = gpu(monkeypatch, 0, counted // 2, free=int(3.5 * counted / memory.MEMORY_SHARE))
-    assert memory.pack_size(runs, None, CUDA, estimated(runs)) == 3
+    assert fitting(runs) == 3
     assert tried == []
 
 
 def test_a_measurement_that_says_nothing_cannot_promise_the_moon(monkeypatch, runs):
     gpu(monkeypatch, 0, 0, free=10**9)
     weights_and_moments = 4 * 4 * cost(runs[0]).parameters
-    assert (
-        memory.estimate_need(runs, None, CUDA, memory.measure_allocation).member
-        == weights_and_moments
-    )
+    assert estimated(runs).member == weights_and_moments
 
 
 def test_on_a_cpu_nothing_is_tried_out(monkeypatch, runs):
     tried = gpu(monkeypatch, 0, 1, free=10**9)
-    assert memory.estimate_need(runs, None, CPU, memory.measure_allocation) == memory.Need(
-        cost(runs[0]).memory_bytes
-    )
+    assert estimated(runs, CPU) == memory.Need(cost(runs[0]).memory_bytes)
     assert tried == []
 
 

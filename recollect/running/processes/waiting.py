@@ -1,0 +1,97 @@
+"""The runs that wait, as a process knows them: by data, then by shape."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from recollect.running.shapes import data_key
+from recollect.spec.run import RunSpec
+
+
+class Waiting(NamedTuple):
+    """A run that is todo, as the store last said."""
+
+    run: RunSpec
+    attempt: int  # how often it was begun
+    pack_limit: int | None
+
+
+Group = dict[str, Waiting]  # runs of one shape by their ids
+
+
+class WaitingRuns:
+    """By data, then by shape, each in the order of planning."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, Group]] = {}
+        self._places: dict[str, tuple[str, str]] = {}  # of each run: its data, its shape
+        self._begun: Group = {}
+        self._left: set[str] = set()  # shapes of which none waited any more
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def get(self, run_id: str) -> Waiting | None:
+        if run_id not in self._places:
+            return None
+        data, shape = self._places[run_id]
+        return self._groups[data][shape][run_id]
+
+    def put(self, waiting: Waiting) -> None:
+        """A run, or what is new about it."""
+        run_id = waiting.run.run_id
+        data, shape = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
+        self._places[run_id] = data, shape
+        shapes = self._groups.setdefault(data, {})
+        if shape in self._left and shape not in shapes:
+            # Given back, in order to train with fewer: its kernels are there, so it is next.
+            self._groups[data] = shapes = {shape: {}, **shapes}
+        shapes.setdefault(shape, {})[run_id] = waiting
+        if waiting.attempt:
+            self._begun[run_id] = waiting
+
+    def drop(self, run_id: str) -> None:
+        data, shape = self._places.pop(run_id)
+        self._begun.pop(run_id, None)
+        del self._groups[data][shape][run_id]
+        if not self._groups[data][shape]:
+            del self._groups[data][shape]
+            self._left.add(shape)
+        if not self._groups[data]:
+            del self._groups[data]
+
+    def select(self, run_ids: Iterable[str]) -> "WaitingRuns":
+        """Those of these runs that wait."""
+        selected = WaitingRuns()
+        for waiting in filter(None, map(self.get, run_ids)):
+            selected.put(waiting)
+        return selected
+
+    def run_ids(self) -> list[str]:
+        return list(self._places)
+
+    def begun(self, group: Group | None = None) -> Group:
+        """Of all or of one shape, those that were begun before: they alone can have a checkpoint
+        or a limit.
+        """
+        if group is None:
+            return self._begun
+        return {run_id: waiting for run_id, waiting in self._begun.items() if run_id in group}
+
+    def of_shape(self, run: RunSpec) -> Group:
+        """Those that can train beside this run."""
+        return self._groups.get(data_key(run), {}).get(run.shape_id, {})
+
+    def first(self, data: str | None) -> Group:
+        """Those that should train next: what shares the data that are there comes first, since then
+        only a model has to be built.
+        """
+        shapes = self._groups.get(data or "") or next(iter(self._groups.values()))
+        return next(iter(shapes.values()))
+
+    def shapes(self, data: str | None) -> Iterator[RunSpec]:
+        """One run of each shape, in the order in which shapes will have their turn."""
+        there = self._groups.get(data or "", {})
+        others = (shapes for shapes in self._groups.values() if shapes is not there)
+        for shapes in chain([there], others):
+            yield from (next(iter(group.values())).run for group in shapes.values())
