@@ -314,7 +314,7 @@ def test_windows_against_tau_and_curves_at_the_best_rate_have_a_line_per_mixer(t
 def test_the_page_compares_mixers_first_and_explains_its_words(tab):
     order = "(all) => all.map((one) => one.id)"
     assert tab.locator("main section").evaluate_all(order) == [
-        *("findings", "rates", "windows", "taus", "best"),
+        *("findings", "rates", "windows", "best", "taus"),
         *("maps", "scaling", "curves", "runs", "provenance"),
     ]
     verdict = tab.locator(".verdict").first.text_content()
