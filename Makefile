@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= demo-out
+# Some machines have Python throw away what it compiled; the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check unit faults torture peers truths cluster cluster-brief mixers bench figures \
-  gallery graph docs clean
+.PHONY: demo test check unit faults torture hunt peers truths cluster cluster-brief mixers bench \
+  figures gallery graph docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -36,6 +38,12 @@ faults: $(VENV)/installed-dev
 # goes on with the parts that had not ended.
 torture: $(VENV)/installed-dev
 	$(BIN)/python tests/torture --record .torture.json --write docs/guarantees.md
+
+# The properties that tests draw examples for, with new and many more of them (tests/conftest.py).
+hunt: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m hypothesis \
+	  --hypothesis-profile hunt \
+	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster
 
 # Against what other people wrote; heavy packages, so installed for this alone.
 peers: $(VENV)/installed-peers

@@ -3,6 +3,7 @@ clean slate after each.
 """
 
 import contextlib
+import functools
 import io
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hypothesis
 import pytest
+import typer
 
 from recollect.mixers.registry import MIXERS
 from recollect.spec.run import RunSpec
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 # they take minutes on a busy machine; the numbers are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# How long an example takes says more about the machine than about the code.
-hypothesis.settings.register_profile("recollect", deadline=None)
+# How long an example takes says more about the machine than about the code. The same examples every
+# time: whether a change passes is no matter of luck; `make hunt` looks for new ones.
+hypothesis.settings.register_profile("recollect", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("hunt", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile("recollect")
 
 MakeRun = Callable[..., RunSpec]
@@ -96,6 +100,16 @@ def plugins() -> Iterator[None]:
     for registry, before in ((MIXERS, known), (REGISTERED, foreign)):
         registry.clear()
         registry.update(before)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer makes its tree of commands at every call, half the time of a short one; a process calls
+    once, these tests do so thousands of times.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 class Said(NamedTuple):

@@ -65,7 +65,10 @@ OPTIONS = {
         *("name", "folders", "-o", "--output", "--band", "--size", "--title"),
         *("--caption", "--compare", "--where", "--tau", "--against"),
     },
-    "export": {"folder", "--format", "-o", "--output", "--curves", "--salvage"},
+    "export": {
+        *("folder", "--format", "-o", "--output", "--curves", "--salvage"),
+        *("--to", "--project", "--license"),
+    },
     "failures": {"folder"},
     "mixers": {"name", "--width", "--length", "--plugin"},
     "bench": {
@@ -100,7 +103,7 @@ OPTIONS = {
         *("what", "--out", "--slurm", "--ray", "--set", "--plugin", "--device", "--dry-run"),
         *("--runs-per-pack", "--time", "--partition", "--account", "--qos", "--constraint"),
         *("--gres", "--cpus", "--mem", "--array-limit", "--setup", "--address", "--gpus"),
-        "--retry-failed",
+        *("--retry-failed", "--sbatch"),
     },
     "work": {"folder", "--pack", "--device", "--plugin", "--retry-failed"},
     "collect": {"folder", "--follow", "--settle"},
@@ -127,8 +130,10 @@ def test_help_is_whole_and_short_to_ask_for(command, monkeypatch):
 
 
 def test_shells_can_complete_verbs(command, monkeypatch):
-    # Else the shell is the one that this process runs under, whichever that is.
+    # Else the shell is the one that this process runs under, whichever that is; asked when the
+    # commands are made.
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr(typer.main, "get_command", typer.main.get_command.__wrapped__)
     said = command("--show-completion", "bash")
     assert said.code == 0
     assert "_RECOLLECT_COMPLETE=complete_bash" in said.out

@@ -293,19 +293,18 @@ def test_a_refusal_costs_little(tmp_path: Path, name: str) -> None:
     program = [sys.executable, "-m", "recollect", "run", spec, "--out", tmp_path / "out", *override]
     environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[2])}
     limits = (LIMIT_KB * 1024, LIMIT_KB * 1024)
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
         program,
         env=environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=300,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limits),
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert_refused(ended.returncode, ended.stderr)
-    assert time.monotonic() - began < 20
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * LIMIT_S, (
         "with the start of Python"
     )

@@ -57,7 +57,7 @@ class Child:
         text = self.journal.read_text() if self.journal.exists() else ""
         return text.split("\n")[:-1]
 
-    def wait_for(self, line: str, timeout: float = 20.0) -> None:
+    def wait_for(self, line: str, timeout: float = 120.0) -> None:
         """Until the worker has acknowledged `line`."""
         deadline = time.monotonic() + timeout
         while line not in self.acknowledged():

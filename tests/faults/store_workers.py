@@ -168,3 +168,4 @@ def hold_the_lock(acknowledge: Acknowledge, folder: Path, seconds: float) -> Non
     with Store.open(folder) as store, store._transaction():
         acknowledge("locked")
         time.sleep(seconds)
+        acknowledge("lets go")

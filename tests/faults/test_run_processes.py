@@ -11,13 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 from run_workers import RUNS_OF_T, T, outcome
-from test_run_signals import is_training, resume, running, statuses, wait_until
+from test_run_signals import SLACK_S, is_training, resume, running, statuses, wait_until
 
 from recollect.store.database import FILE
 from recollect.store.ownership import is_dead
 
 Reference = Callable[..., dict[str, str]]
-SLACK_S = 1.0  # to be scheduled on a busy machine
 
 
 def owners(folder: Path) -> set[str]:

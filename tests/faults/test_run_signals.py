@@ -23,6 +23,7 @@ from recollect.store import checkpoint
 
 Reference = Callable[..., dict[str, str]]
 DEADLINE_S = 180  # three starts of torch on a busy machine
+SLACK_S = 20  # to be scheduled on a busy machine; a slow step takes 100
 # A plugin is a file that is run: this one makes every step so slow that the signal comes before the
 # end, until told otherwise.
 SLOW = """
@@ -121,7 +122,7 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
             asked = time.monotonic()
             os.killpg(process.pid, number)
             _, complaint = process.communicate(timeout=60)
-            assert time.monotonic() - asked <= 10
+            assert time.monotonic() - asked <= 10 + SLACK_S
             assert process.returncode == wanted[number]
             assert (
                 complaint
@@ -150,7 +151,7 @@ def test_the_second_interrupt_does_not_wait(tmp_path: Path, reference: Reference
         asked = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=60) == 130
-        assert time.monotonic() - asked <= 2
+        assert time.monotonic() - asked <= 2 + SLACK_S
     assert statuses(folder) == {"running", "todo"}, "nothing was tidied up"
     resume(folder)
     assert outcome(folder / "out") == reference(T)

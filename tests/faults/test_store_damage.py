@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,9 +122,8 @@ def test_a_damaged_page_is_named_and_the_rest_salvaged(tmp_path: Path, kill_seed
 def test_a_deleted_log_is_noticed(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     with child(tmp_path / "journal", store_workers.write_for_ever, folder) as writer:
-        time.sleep(0.5)
+        writer.wait_for("20-0 20-1 20-2 20-3")
         writer.kill()
-        assert writer.acknowledged()
     (folder / f"{FILE}-wal").unlink()
     with Store.open(folder) as store:
         assert any("-wal was removed" in problem for problem in store.check())

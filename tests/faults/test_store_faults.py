@@ -129,20 +129,31 @@ def test_eight_processes_claim_each_run_once(tmp_path: Path) -> None:
             member.kill()
     claims = [line for member in crowd for line in member.acknowledged() if line != "ready"]
     assert sorted(claims) == [f"{serial:04d} 1" for serial in range(runs)]
-    assert runs / took > 200, f"{runs / took:.0f} claims a second"
+    # However busy the machine is: a claim that read every run would be slower than that.
+    assert runs / took > 20, f"{runs / took:.0f} claims a second"
     assert sum(len(member.acknowledged()) > 1 for member in crowd) > 1, (
         "one process claimed everything: nothing was contested"
     )
+
+
+def wait_until_stopped(process: int) -> None:
+    state = Path(f"/proc/{process}/stat")
+    deadline = time.monotonic() + 120
+    while state.read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline, "it never stopped"
+        time.sleep(0.005)
 
 
 def test_a_stalled_worker_writes_nothing_after_it_was_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     with Store.create(folder) as store:
         store.plan(planned(list(MEMBERS)), "stall", "source")
-        with child(tmp_path / "journal", store_workers.stall, folder, 1.0) as stalled:
+        with child(tmp_path / "journal", store_workers.stall, folder, 60) as stalled:
             stalled.wait_for("claimed")
+            wait_until_stopped(stalled.process.pid)
             assert store.reclaim() == [], "its lease holds"
-            time.sleep(1.1)
+            clock = store.clock
+            store.clock = lambda: clock() + 61
             assert sorted(store.reclaim()) == list(MEMBERS)
             claims = store.claim(MEMBERS, this_process(), 60)
             store.record(claims, [(run_id, measured(run_id, 1)) for run_id in MEMBERS])
@@ -226,7 +237,6 @@ def test_a_writer_waits_for_another(tmp_path: Path) -> None:
         child(tmp_path / "journal", store_workers.hold_the_lock, folder, 0.5) as holder,
     ):
         holder.wait_for("locked")
-        began = time.monotonic()
         store.note("test", "after the other")
-        assert time.monotonic() - began > 0.2
+        assert holder.acknowledged()[-1] == "lets go", "the other one still held it"
         assert holder.end() == 0

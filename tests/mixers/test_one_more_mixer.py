@@ -4,6 +4,7 @@ it.
 """
 
 import filecmp
+import json
 import os
 import runpy
 import shutil
@@ -125,13 +126,57 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-def run_in(tree: Path, *arguments: object) -> str:
-    """What `python ARGUMENTS` says, with the package of that tree."""
-    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *map(str, arguments)]
-    ended = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+# Each program as `python` would run it, one after the other in one process, which imports torch
+# once; what each of them said, as JSON.
+RUN_ALL = """
+import contextlib, io, json, runpy, sys
+
+said = {}
+for name, (program, *words) in json.loads(sys.argv[1]).items():
+    out, code = io.StringIO(), 0
+    sys.argv = [program, *words]
+    with contextlib.redirect_stdout(out):
+        try:
+            if program.endswith(".py"):
+                runpy.run_path(program, run_name="__main__")
+            else:
+                runpy.run_module(program, run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            code = ended.code
+    said[name] = out.getvalue()
+    if code:
+        sys.exit(f"{name} ended with {code}: {said[name]}")
+json.dump(said, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tree: Path) -> dict[str, str]:
+    """What the programs of the project with one more mixer say; they find what they wrote in it."""
+    settings = (f'sweep.model.mixer=["{NAME}"]', "train.steps=4", "train.evaluations=2")
+    programs = {
+        "all mixers": ["recollect", "mixers"],
+        "this mixer": ["recollect", "mixers", NAME],
+        "example sweep": ["docs/zoo.py"],
+        "training": [
+            *("recollect", "run", "examples/zoo.toml", "--out", "out", "--device", "cpu"),
+            *(word for setting in settings for word in ("--set", setting)),
+        ],
+        "page of mixers": ["docs/mixers.py"],
+        "contract tests": [
+            *("pytest", "tests/mixers/test_mixers.py", "-k", NAME),
+            *("-vv", "-p", "no:cacheprovider"),
+        ],
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN_ALL, json.dumps(programs)],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    return json.loads(ended.stdout)
 
 
 def differences(compared: filecmp.dircmp) -> Iterator[str]:
@@ -151,47 +196,30 @@ def test_the_difference_is_one_folder_and_one_line(tree: Path):
     assert [line for line in lines if line[0] in "+-?"] == [f'+     "{NAME}",']
 
 
-def test_the_command_line_lists_it(tree: Path):
-    names = [line.split()[0] for line in run_in(tree, "-m", "recollect", "mixers").splitlines()[1:]]
-    assert names[-1] == NAME
-    assert "decay" in run_in(tree, "-m", "recollect", "mixers", NAME)
+def test_the_command_line_lists_it(said: dict[str, str]):
+    assert [line.split()[0] for line in said["all mixers"].splitlines()][-1] == NAME
+    assert "decay" in said["this mixer"]
 
 
-def test_the_generated_sweep_has_it_and_trains_it(tree: Path, tmp_path: Path):
-    run_in(tree, "docs/zoo.py")
+def test_the_generated_sweep_has_it_and_trains_it(tree: Path, said: dict[str, str]):
     assert f'    "{NAME}",\n' in (tree / "examples/zoo.toml").read_text()
-    settings = (f'sweep.model.mixer=["{NAME}"]', "train.steps=4", "train.evaluations=2")
-    changes = [word for setting in settings for word in ("--set", setting)]
-    out = tmp_path / "out"
-    run_in(tree, "-m", "recollect", "run", "examples/zoo.toml", "--out", out, *changes)
-    with Store.open(out, read_only=True) as store:
+    with Store.open(tree / "out", read_only=True) as store:
         rows = list(store.rows())
     assert [(row.spec["model"]["mixer"]["name"], row.status) for row in rows] == [
         (NAME, "done")
     ] * 2
 
 
-def test_the_documentation_has_it(tree: Path):
-    run_in(tree, "docs/mixers.py")
+def test_the_documentation_has_it(tree: Path, said: dict[str, str]):
     page = (tree / "docs/mixers.md").read_text()
     assert f"| `{NAME}` | recurrent | Nobody 2026 | 4,160 / 16,512 | 64 / 128 |" in page
 
 
-def test_the_contract_tests_run_over_it(tree: Path):
+def test_the_contract_tests_run_over_it(said: dict[str, str]):
     """Over its defaults, a later layer, and each value of its option."""
-    arguments = (
-        "-m",
-        "pytest",
-        "tests/mixers/test_mixers.py",
-        "-k",
-        NAME,
-        "-p",
-        "no:cacheprovider",
-    )
-    found = run_in(tree, *arguments, "--collect-only")
     for case in (NAME, f"{NAME}-layer1", f"{NAME}-decay=slow"):
-        assert f"test_a_member_is_what_it_is_alone[{case}]" in found
-    assert " failed" not in run_in(tree, *arguments)
+        assert f"test_a_member_is_what_it_is_alone[{case}] PASSED" in said["contract tests"]
+    assert " failed" not in said["contract tests"]
 
 
 def test_the_example_sweep_is_generated():

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import recollect.ops
 
@@ -52,6 +53,28 @@ def _redirect_once() -> Iterator[None]:
         patch.setattr(interpreter, "_patch_lang", redirect_once)
         patch.setattr(interpreter.GridExecutor, "__call__", launch_anew)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _unwritten_memory_holds_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN, and integers of ones alone: a kernel that reads what nobody has written fails every
+    time, and not only where that memory was used before.
+    """
+
+    def spoilt(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def made(*arguments: Any, **options: Any) -> Tensor:
+            empty = make(*arguments, **options)
+            if empty.is_floating_point() or empty.is_complex():
+                empty.detach().fill_(float("nan"))
+            else:
+                empty.zero_().bitwise_not_()
+            return empty
+
+        return made
+
+    for name in ("empty", "empty_like", "empty_strided"):
+        monkeypatch.setattr(torch, name, spoilt(getattr(torch, name)))
+    monkeypatch.setattr(Tensor, "new_empty", spoilt(Tensor.new_empty))
 
 
 @pytest.fixture

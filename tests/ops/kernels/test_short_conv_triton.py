@@ -17,7 +17,7 @@ def cases() -> list[tuple]:
     """Members, rows, length, channels, taps, ahead, bias, activation."""
     small = [
         (1, 1, 1, 1, 1, 0, True, None),
-        (3, 5, 17, 7, 4, 0, True, "silu"),
+        (2, 3, 17, 7, 4, 0, True, "silu"),
         (1, 33, 2, 17, 3, 0, False, None),
         (3, 1, 17, 65, 3, 1, True, "silu"),
         (1, 5, 31, 64, 4, 1, True, None),

@@ -37,7 +37,7 @@ def answering(watched):
 
 
 def ask(server, path="/", method="GET", host=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     for name, value in {"Host": host or f"127.0.0.1:{server.server_port}", **headers}.items():
         connection.putheader(name.replace("_", "-"), value)
@@ -134,7 +134,7 @@ def test_a_request_without_a_host_or_with_two_is_refused(server):
         "Host: 127.0.0.1:{0}\r\nHost: evil.example\r\n",
         "Host: evil.example\r\nHost: localhost:{0}\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
             connection.sendall(f"GET / HTTP/1.1\r\n{lines.format(server.server_port)}\r\n".encode())
             assert b" 403 " in connection.recv(100)
 
@@ -229,7 +229,7 @@ def test_rubbish_does_not_end_it(server):
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
             connection.sendall(rubbish)
     assert ask(server)[0].status == 200
 
@@ -326,7 +326,7 @@ def test_it_keeps_itself_fresh(tmp_path, monkeypatch):
         )
         with Store.open(tmp_path) as store:
             finish(store, [make_row("mamba", score=0.5)])
-        assert news.wait(20)
+        assert news.wait(120)
 
 
 @pytest.fixture
@@ -349,13 +349,13 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path):
         line = process.stdout.readline()
         assert line.startswith("http://127.0.0.1:")
         port = int(line.split(":")[2].split("/")[0])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("GET", "/update")
         assert b"1 planned = 1 done" in connection.getresponse().read()
         connection.close()
         process.send_signal(signal.SIGINT)
         try:
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
     assert (process.returncode, errors) == (130, "")

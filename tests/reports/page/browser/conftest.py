@@ -60,7 +60,7 @@ class Desk:
         )
         self.contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(30_000)
+        tab.set_default_timeout(120_000)
         if not may_complain:
             tab.on(
                 "console",

@@ -52,7 +52,7 @@ def test_news_arrive_and_choices_stay(desk, served, tmp_path):
     )
     assert tab.evaluate(names) == ["attention"], "what is out of sight waits"
     tab.locator("#rates h2").scroll_into_view_if_needed()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while tab.evaluate(names) != ["attention", "mamba"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
