@@ -19,7 +19,7 @@ import recollect
 from recollect.api import Results
 from recollect.errors import SpecError
 from recollect.running.signals import SECOND_AFTER_S
-from recollect.store import checkpoint
+from recollect.store import Store, checkpoint
 
 Reference = Callable[..., dict[str, str]]
 DEADLINE_S = 180  # three starts of torch on a busy machine
@@ -129,7 +129,8 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
                 == f"recollect: stopped; go on with `recollect resume {folders[number] / 'out'}`\n"
             )
             assert statuses(folders[number]) == {"todo"}, "the runs were given back"
-            found = checkpoint.find(folders[number] / "out" / "checkpoints")
+            with Store.open(folders[number] / "out", read_only=True) as store:
+                found = checkpoint.find(folders[number] / "out" / "checkpoints", store.key)
             assert found.problems == ()
             assert max(entry.step for entry in found.saved) > 0
     for folder in folders.values():
