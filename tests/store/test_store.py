@@ -400,3 +400,18 @@ def test_a_stored_specification_that_is_no_table_costs_its_row(store: Store, tex
     store.plan([PlannedRun("z", text, "accuracy", 0.5)], "hostile", "")
     assert [row.run_id for row in store.rows()] == list(RUNS)
     assert store.problems == (f"run z: spec = {text!r} is not a table in JSON; left out",)
+
+
+def test_a_curve_costs_the_same_however_many_runs_there_are(store: Store) -> None:
+    work: list[int] = []  # instructions of SQLite's machine, in tens
+
+    def curve() -> int:
+        work.clear()
+        store._connection.set_progress_handler(lambda: work.append(1) and None, 10)
+        store.curve("a")
+        return len(work)
+
+    few = curve()
+    store._connection.set_progress_handler(None, 0)
+    store.plan(planned(*(f"more{serial}" for serial in range(2000))), "large", "")
+    assert curve() <= few + 20
