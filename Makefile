@@ -7,8 +7,8 @@ OUT ?= demo-out
 # Some machines have Python throw away what it compiled; the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check unit faults torture hunt peers truths cluster cluster-brief mixers bench \
-  figures gallery graph docs clean
+.PHONY: demo test check unit faults torture hunt peers truths exports wheel cluster cluster-brief \
+  mixers bench figures gallery graph docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -26,7 +26,8 @@ unit: $(VENV)/installed-dev
 	@command -v chromium >/dev/null || \
 	  echo "no chromium: the page's tests in a browser are left out (apt-get install chromium)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 \
-	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster
+	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster \
+	  --ignore tests/exports --ignore tests/wheel
 
 # By themselves: they kill processes at random moments and measure what is left. Most of the time
 # they wait, so two files run at a time.
@@ -48,6 +49,14 @@ hunt: $(VENV)/installed-dev
 # Against what other people wrote; heavy packages, so installed for this alone.
 peers: $(VENV)/installed-peers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/peers
+
+# Exports, read back by the trackers and the hub's libraries that they are for, without a network.
+exports: $(VENV)-exports/installed
+	OMP_NUM_THREADS=1 $(VENV)-exports/bin/python -m pytest tests/exports tests/reports/exports
+
+# The wheel, built, installed and used outside of the repository.
+wheel: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/wheel
 
 # Sweeps through a real Slurm of two nodes and through Ray, on this machine, disturbed; Slurm needs
 # root. FIGURES=docs/clusters.md writes what was found there.
@@ -118,9 +127,16 @@ $(VENV)/installed-cluster: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,ray]'
 	touch $@
 
+# Over .venv: the trackers want other versions of some packages, and no linter should follow them.
+$(VENV)-exports/installed: $(VENV)/installed-dev constraints-exports.txt
+	$(BIN)/python tests/overlay.py $(VENV)-exports
+	$(VENV)-exports/bin/pip install --quiet --constraint constraints-exports.txt \
+	  --editable '.[mlflow,parquet,tensorboard,trackio,wandb]' datasets
+	touch $@
+
 $(VENV)/installed-docs: $(VENV)/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OUT) site
+	rm -rf $(VENV) $(VENV)-exports $(OUT) site

@@ -3,8 +3,9 @@
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exported_runs import CURVES, DIVERGED, DONE, FAILED, TODO
@@ -57,3 +58,31 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ]
         )
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def trackio_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Trackio reads its place once for a process: this is the one of all tests here."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("trackio")
+        patch.setenv("TRACKIO_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def mlflow_folder(
+    results: Path, tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any]
+) -> Iterator[Path]:
+    """MLflow takes ten seconds to make a store: one for all tests here."""
+    pytest.importorskip("mlflow")
+    folder = tmp_path_factory.mktemp("mlflow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        said = command("export", results, "--to", "mlflow", "-o", folder)
+        uri = f"sqlite:///{folder}/mlflow.db"
+        assert (said.code, said.err) == (0, "")
+        assert said.out == (
+            f"2 runs added to {uri}, 0 there already, 2 without a result left out\n"
+            f"show them with `mlflow ui --backend-store-uri {uri}`\n"
+        )
+        yield folder

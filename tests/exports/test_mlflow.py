@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,11 @@ pytest.importorskip("sqlalchemy")
 TAG = "recollect.run_id"
 
 
-@pytest.fixture(scope="module")
-def store(results, tmp_path_factory, command) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("mlflow")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-        said = command("export", results, "--to", "mlflow", "-o", folder)
-        assert said.code == 0, said.err
-        uri = f"sqlite:///{folder}/mlflow.db"
-        assert said.out == (
-            f"2 runs added to {uri}, 0 there already, 2 without a result left out\n"
-            f"show them with `mlflow ui --backend-store-uri {uri}`\n"
-        )
-        assert "INFO" not in said.err
-        yield folder
-
-
 @pytest.fixture
-def client(store: Path) -> Any:
+def client(mlflow_folder: Path) -> Any:
     from mlflow.tracking import MlflowClient
 
-    return MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
+    return MlflowClient(tracking_uri=f"sqlite:///{mlflow_folder}/mlflow.db")
 
 
 def find(client: Any) -> dict[str, Any]:
@@ -82,19 +65,23 @@ def test_settings_are_parameters_and_the_id_is_a_tag_and_in_the_name(client):
     assert parameters["result.versions.torch"] == "2.13"
 
 
-def test_a_second_export_adds_nothing(client, store, results, command):
+def test_a_second_export_adds_nothing(client, mlflow_folder, results, command):
     before = {key: histories(client, run) for key, run in find(client).items()}
-    said = command("export", results, "--to", "mlflow", "-o", store)
-    assert said.out.startswith(f"0 runs added to sqlite:///{store}/mlflow.db, 2 there already")
+    said = command("export", results, "--to", "mlflow", "-o", mlflow_folder)
+    assert said.out.startswith(
+        f"0 runs added to sqlite:///{mlflow_folder}/mlflow.db, 2 there already"
+    )
     after = {key: histories(client, run) for key, run in find(client).items()}
     assert repr(after) == repr(before)  # in which NaN equals NaN
 
 
-def test_what_an_interrupted_export_left_is_written_anew(client, store, results, command):
+def test_what_an_interrupted_export_left_is_written_anew(client, mlflow_folder, results, command):
     half = find(client)[DONE.run_id].info.run_id
     client.update_run(half, status="RUNNING")
-    said = command("export", results, "--to", "mlflow", "-o", store)
-    assert said.out.startswith(f"1 run added to sqlite:///{store}/mlflow.db, 1 there already")
+    said = command("export", results, "--to", "mlflow", "-o", mlflow_folder)
+    assert said.out.startswith(
+        f"1 run added to sqlite:///{mlflow_folder}/mlflow.db, 1 there already"
+    )
     run = find(client)[DONE.run_id]
     assert run.info.run_id != half
     assert histories(client, run)["test/accuracy"] == [(50, 0.25), (100, 0.875)]
