@@ -59,6 +59,10 @@ class RecollectError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show of it: the refusal, not the way it came."""
+        return f"{type(self).__name__}: {printable(str(self))}".splitlines()
+
 
 class SpecError(RecollectError):
     """A bad specification or a bad request: nothing was written."""

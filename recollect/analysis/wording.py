@@ -8,6 +8,7 @@ from recollect.analysis.settings import canonical
 from recollect.rows import Status
 
 MOST_RECIPES = 4  # that one line names
+_ORDER: tuple[Status, ...] = ("done", "diverged", "failed", "running", "todo")
 
 
 def rate_text(rate: float) -> str:
@@ -35,10 +36,15 @@ def count_text(count: int, noun: str) -> str:
 
 def counts_text(counts: Mapping[Status, int]) -> str:
     """The sum of planned runs written out, so that no run can go missing unnoticed."""
-    order: tuple[Status, ...] = ("done", "diverged", "failed", "running", "todo")
     return f"{sum(counts.values())} planned = " + " + ".join(
-        f"{counts[status]} {status}" for status in order
+        f"{counts[status]} {status}" for status in _ORDER
     )
+
+
+def short_counts_text(counts: Mapping[Status, int]) -> str:
+    """The same without what there is none of: "78 runs, 61 done, 17 todo"."""
+    there = [f"{counts[status]:,} {status}" for status in _ORDER if counts[status]]
+    return ", ".join([count_text(sum(counts.values()), "run"), *there])
 
 
 def recipes_text(labels: Iterable[str]) -> str:

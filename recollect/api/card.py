@@ -18,12 +18,12 @@ from recollect.analysis import (
     Cell,
     Window,
     count_statuses,
-    count_text,
     decades_text,
     group_cells,
     rate_text,
     score_text,
 )
+from recollect.analysis.wording import short_counts_text
 from recollect.errors import printable
 from recollect.plotting.colours import line_styles, on_dark
 from recollect.running.results import RunSet
@@ -50,12 +50,10 @@ class _Line:
 def card(runs: RunSet, name: str) -> str:
     """The HTML of results; `name` is that of their folder."""
     cells = group_cells(runs.rows)
-    counts = {status: count for status, count in count_statuses(runs.rows).items() if count}
     problems = [*runs.problems, *runs.conflicts]
     return _template().render(
         name=printable(name),
-        runs=count_text(len(runs.rows), "run"),
-        counts=", ".join(f"{count:,} {status}" for status, count in counts.items()),
+        counts=short_counts_text(count_statuses(runs.rows)),
         score=cells[0].score_name if len({cell.score_name for cell in cells}) == 1 else "score",
         lines=_lines(cells),
         more=max(0, len(cells) - MOST_CELLS),

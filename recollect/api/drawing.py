@@ -13,16 +13,17 @@ from recollect.reports.pictures import PictureRequest, Source
 
 def draw(request: PictureRequest, sources: Sequence[Source]) -> list[Axes]:
     """The panels of a picture; what cannot be drawn leaves no figure behind."""
-    made: list[Figure] = []
+    # Made here, not where matplotlib's settings are ours for a while: with its first figure pyplot
+    # may become interactive, and that has to last, or a notebook would show no second one.
+    figure = pyplot.figure(dpi=SCREEN_DPI)
 
     def make(figsize: tuple[float, float]) -> Figure:
-        made.append(pyplot.figure(figsize=figsize, dpi=SCREEN_DPI))
-        return made[-1]
+        figure.set_size_inches(figsize)
+        return figure
 
     try:
         with figures_by(make):
             return request.draw(*sources).axes
     except BaseException:
-        for figure in made:
-            pyplot.close(figure)
+        pyplot.close(figure)
         raise

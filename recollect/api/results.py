@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.analysis import TAU, count_statuses, count_text, group_cells
+from recollect.analysis.wording import short_counts_text
 from recollect.api import frames
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
@@ -204,11 +205,9 @@ class Results:
         return ", ".join(folder.resolve().name for folder in self.folders)
 
     def __repr__(self) -> str:
-        counts = {status: n for status, n in count_statuses(self.rows).items() if n}
-        parts = [f"{count:,} {status}" for status, count in counts.items()]
+        runs = short_counts_text(count_statuses(self.rows))
         cells = count_text(len(group_cells(self.rows)), "cell")
         left_out = f"; {count_text(len(self.problems), 'problem')}" if self.problems else ""
-        runs = ", ".join([count_text(len(self.rows), "run"), *parts])
         return f"Results({self._name!r}: {runs}; {cells}{left_out})"
 
     def _repr_html_(self) -> str:

@@ -73,18 +73,18 @@ class Progress:
 
     def _take_over(self, rows: Sequence[RunRow], step_s: Mapping[str, float]) -> None:
         """What the folder holds before training goes on."""
-        cells: dict[str, RunSpec] = {}  # a run of each: parsing all takes long
+        cells: dict[str, RunSpec | None] = {}  # a run of each: parsing all takes long
+        run: RunSpec | None
         for row in rows:
             if not row.is_finished:
-                run = RunSpec.parse(row.spec)
-                self._work.plan(run)
+                self._work.plan(run := RunSpec.parse(row.spec))
             else:
                 self._note_row(row)
-                cell = cell_id(row.spec)
-                run = cells.get(cell) or cells.setdefault(cell, RunSpec.parse(row.spec))
-                if row.has_result and row.steps:
+                if (cell := cell_id(row.spec)) not in cells:
+                    cells[cell] = RunSpec.parse_known(row.spec)
+                if (run := cells[cell]) and row.has_result and row.steps:
                     self._work.note(run, row.steps)
-            if run.shape_id in step_s:
+            if run and run.shape_id in step_s:
                 self._speeds.measure(run, step_s[run.shape_id])
 
     @property

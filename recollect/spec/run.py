@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, model_validator
 
+from recollect.errors import SpecError
 from recollect.spec.base import PerMember, Spec, by_name, marked, shorten, unwritten
 from recollect.spec.model import ModelSpec
 from recollect.spec.recipes.batches import steps_per_epoch
@@ -39,6 +40,16 @@ class RunSpec(Spec):
         lt=2**63,
         description="draws the data, which all members of a population share",
     )
+
+    @classmethod
+    def parse_known(cls, raw: Any) -> "RunSpec | None":
+        """None for what cannot be read here: a run that ended may have a mixer whose code is not
+        loaded, or has been edited since.
+        """
+        try:
+            return cls.parse(raw)
+        except SpecError:
+            return None
 
     @model_validator(mode="before")
     @classmethod

@@ -153,6 +153,23 @@ def test_what_a_class_takes_from_the_function_around_it_counts():
         made_with(torch.ones(()))
 
 
+def test_a_file_that_gives_a_name_twice_has_two_mixers(tmp_path: Path):
+    """As a notebook that was saved as a script, where a cell was edited."""
+    note = (
+        "from recollect.mixers.plugins.register import REGISTERED\n"
+        "FIRST = REGISTERED['mine'].source.digest()"
+    )
+    text = FILE.format(head="", body="pass") + FILE.format(head=note, body="x = 2 * x")
+    (tmp_path / "mine.py").write_text(text)
+    load_plugin(tmp_path / "mine.py")
+    second = REGISTERED["mine"].source.digest()
+    first = sys.modules["recollect_plugin_mine"].FIRST
+    assert first == hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert second != first
+    load_plugin(tmp_path / "mine.py")
+    assert REGISTERED["mine"].source.digest() == second
+
+
 # ---- notebooks ----
 
 

@@ -17,7 +17,7 @@ import sysconfig
 import textwrap
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -39,7 +39,7 @@ class FileSource:
     file: Path
     text: str
     imported: dict[str, tuple[Path, str]]  # by module: the file and the digest of its content
-    closed_over: str = ""  # what a class made inside a function took from there
+    closed_over: str = ""  # what a class made inside a function took from there, and its line
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -77,13 +77,20 @@ class LiveSource:
 Source = FileSource | LiveSource
 
 
-def source_of(module: type[nn.Module]) -> Source:
-    """Where the text of a class is."""
+def source_of(module: type[nn.Module], before: "tuple[type, Source] | None" = None) -> Source:
+    """Where the text of a class is; `before` is what its name stood for until now. A file that
+    gives a name twice, as a notebook saved as a script does, has one text and two classes: the
+    later one is known by its line as well.
+    """
     file = _file_of(sys.modules.get(module.__module__))
     code_files = {function.__code__.co_filename for function in _functions(module)}
     if file is None or (code_files and str(file) not in {_resolved(name) for name in code_files}):
         return LiveSource(module)
-    return FileSource(file, _text(file), _imported_by(file), _closed_over(module))
+    found = FileSource(file, _text(file), _imported_by(file), _closed_over(module))
+    if before is None or not isinstance(before[1], FileSource) or before[1].text != found.text:
+        return found
+    lines, known = (min(_first_lines(one), default=0) for one in (module, before[0]))
+    return found if lines == known else replace(found, closed_over=f"{found.closed_over}\0{lines}")
 
 
 def own_modules(folder: Path) -> dict[str, Path]:
@@ -216,6 +223,10 @@ def _functions(owner: type) -> list[FunctionType]:
         )
     ]
     return [value for value in values if isinstance(value, FunctionType)]
+
+
+def _first_lines(owner: type) -> list[int]:
+    return [function.__code__.co_firstlineno for function in _functions(owner)]
 
 
 def _closed_over(module: type[nn.Module]) -> str:

@@ -89,7 +89,8 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
             raise SpecError(
                 f"mixer {shorten(key)}: the name of a built-in mixer; choose another one"
             )
-        source = source_of(module)
+        known = REGISTERED.get(key)
+        source = source_of(module, (known.module, known.source) if known else None)
         fields = _identity(key, source)
         made = cast(type[MixerSpec], create_model(options.__name__, __base__=options, **fields))
         made.foreign = True

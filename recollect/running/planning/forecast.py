@@ -93,15 +93,18 @@ def step_seconds(rows: Sequence[RunRow], device: torch.device) -> dict[str, floa
     """
     steps: Counter[str] = Counter()
     seconds: defaultdict[str, float] = defaultdict(float)
-    shapes: dict[str, RunSpec] = {}  # by cell: far fewer than runs
+    shapes: dict[str, RunSpec | None] = {}  # by cell: far fewer than runs
     for row in rows:
         if row.wall_s and row.steps and row.device == device_name(device):
             cell = cell_id(row.spec)
-            run = shapes.get(cell) or shapes.setdefault(cell, RunSpec.parse(row.spec))
-            steps[run.shape_id] += row.steps
-            seconds[run.shape_id] += row.wall_s
+            if cell not in shapes:
+                shapes[cell] = RunSpec.parse_known(row.spec)
+            run = shapes[cell]
+            if run is not None:
+                steps[run.shape_id] += row.steps
+                seconds[run.shape_id] += row.wall_s
     todo = [RunSpec.parse(row.spec) for row in rows if not row.is_finished]
-    known = {run.model.mixer.name for run in shapes.values()}
+    known = {run.model.mixer.name for run in shapes.values() if run is not None}
     unknown = [run for run in todo if run.model.mixer.name not in known]
     alone = len(known | {run.model.mixer.name for run in unknown}) < 2  # it tells enough by itself
     looked = {} if alone else first_look(unknown, device)
