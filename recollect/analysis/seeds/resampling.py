@@ -15,6 +15,7 @@ from recollect.analysis.cells import Cell, Rate
 
 BOOTSTRAP_SEED = 0
 LEAST_SEEDS = 3  # fewer have too few ways to be drawn
+RESAMPLES = 400  # the ends of a 95 % interval are then ten draws from the outermost
 
 Interval = tuple[float, float]
 
@@ -36,6 +37,19 @@ def percentile_interval(values: Sequence[float], coverage: float = COVERAGE) -> 
     ordered = sorted(values)
     tail = (1 - coverage) / 2
     return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
+
+
+def draw_means(
+    cell: Cell, resamples: int = RESAMPLES, draws: str = ""
+) -> list[tuple[float, ...]]:
+    """Means over seeds at the scored rates of a cell, drawn again and again; none while a rate has
+    fewer than LEAST_SEEDS. Two cells that are to be independent have `draws` of other names.
+    """
+    rates = cell.scored_rates
+    if not rates or min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
+        return []
+    draw = random.Random(f"{BOOTSTRAP_SEED} {draws}" if draws else BOOTSTRAP_SEED)
+    return list(zip(*(mean_draws(rate, draw, resamples) for rate in rates), strict=True))
 
 
 def mean_draws(rate: Rate, draw: random.Random, count: int) -> list[float]:

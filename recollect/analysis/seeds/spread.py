@@ -1,25 +1,15 @@
 """How much a window depends on the seeds: the window of every seed alone, and a bootstrap.
 
-The bootstrap draws as many seeds as there are, with replacement, a thousand times; each draw gives
-the window of the mean over the seeds drawn. The middle 95 % of widths, of lower edges and of upper
-edges are the intervals. A draw whose mean never reaches tau has width 0 and no edges.
+Every draw of seeds (resampling.py) gives a window of its means. The middle 95 % of widths, of lower
+edges and of upper edges are the intervals. A draw whose mean never reaches tau has width 0 and no
+edges.
 """
 
-import math
-import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.resampling import (
-    BOOTSTRAP_SEED,
-    LEAST_SEEDS,
-    Interval,
-    percentile_interval,
-)
+from recollect.analysis.seeds.resampling import Interval, draw_means, percentile_interval
 from recollect.analysis.windows import TAU, Window, find_window
-
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -29,7 +19,8 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    interval: Interval | None  # 95 % bootstrap interval of the mean's window; None below 3 seeds
+    # 95 % bootstrap interval of the mean's window; None while a rate has fewer than three seeds
+    interval: Interval | None
     # The same for its edges, as rates; None also where no draw has a window.
     low_edge: Interval | None = None
     high_edge: Interval | None = None
@@ -41,10 +32,11 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     seeds = sorted({seed for rate in cell.rates for seed in rate.scores})
     if not seeds:
         return None
-    alone = [_decades(_window(cell, [seed], tau)) for seed in seeds]
-    if len(seeds) < LEAST_SEEDS:
+    alone = [_decades(_window_of_seed(cell, seed, tau)) for seed in seeds]
+    lrs = [rate.lr for rate in cell.scored_rates]
+    windows = [find_window(lrs, means, tau) for means in draw_means(cell)]
+    if not windows:
         return SeedSpread(len(seeds), min(alone), max(alone), None)
-    windows = _bootstrap(cell, seeds, tau)
     solved = [window for window in windows if window]
     return SeedSpread(
         seeds=len(seeds),
@@ -57,22 +49,9 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     )
 
 
-def _bootstrap(cell: Cell, seeds: Sequence[int], tau: float) -> list[Window | None]:
-    draw = random.Random(BOOTSTRAP_SEED)
-    samples = [tuple(sorted(draw.choices(seeds, k=len(seeds)))) for _ in range(RESAMPLES)]
-    # Few seeds have few multisets (ten for three seeds): each is computed once.
-    window = {sample: _window(cell, sample, tau) for sample in set(samples)}
-    return [window[sample] for sample in samples]
-
-
-def _window(cell: Cell, seeds: Sequence[int], tau: float) -> Window | None:
-    """The window of the mean over `seeds`, which may repeat; rates without their scores are out."""
-    means: dict[float, float] = {}
-    for rate in cell.rates:
-        scores = [rate.scores[seed] for seed in seeds if seed in rate.scores]
-        if scores:
-            means[rate.lr] = math.fsum(scores) / len(scores)
-    return find_window(list(means), list(means.values()), tau)
+def _window_of_seed(cell: Cell, seed: int, tau: float) -> Window | None:
+    scores = {rate.lr: rate.scores[seed] for rate in cell.rates if seed in rate.scores}
+    return find_window(list(scores), list(scores.values()), tau)
 
 
 def _decades(window: Window | None) -> float:

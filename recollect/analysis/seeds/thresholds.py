@@ -4,16 +4,14 @@ A window's width depends on where the line is drawn, and two models may change p
 point carries a percentile bootstrap interval, with the seeds of every rate drawn anew.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.seeds.resampling import (
-    BOOTSTRAP_SEED,
-    LEAST_SEEDS,
+    RESAMPLES,
     Interval,
-    mean_draws,
+    draw_means,
     percentile_interval,
 )
 from recollect.analysis.windows import TAU, find_window
@@ -21,7 +19,6 @@ from recollect.analysis.windows import TAU, find_window
 # What claims are judged at: this package's line, the study's, and one near the top.
 TAUS = (TAU, 0.95, 0.98)
 DRAWN_TAUS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
-RESAMPLES = 400  # the ends of a 95 % interval are then ten draws from the outermost
 
 
 @dataclass(frozen=True)
@@ -42,12 +39,8 @@ def windows_by_threshold(
     if not rates:
         return ()
     lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
-    drawn: list[tuple[float, ...]] = []
-    if min(len(rate.scores) for rate in rates) >= LEAST_SEEDS:
-        draw = random.Random(BOOTSTRAP_SEED)
-        drawn = list(
-            zip(*(mean_draws(rate, draw, resamples) for rate in rates), strict=True)
-        )  # the same draws for every tau: a curve over tau then falls within every draw
+    # The same draws for every tau: a curve over tau then falls within every draw.
+    drawn = draw_means(cell, resamples)
     return tuple(_at(tau, lrs, means, drawn) for tau in taus)
 
 

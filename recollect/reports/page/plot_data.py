@@ -14,7 +14,7 @@ from recollect.analysis.bands import BANDS, band
 from recollect.analysis.cells import Cell
 from recollect.analysis.curves import plateaus
 from recollect.analysis.seeds import windows_by_threshold
-from recollect.analysis.seeds.thresholds import RESAMPLES
+from recollect.analysis.seeds.resampling import RESAMPLES
 from recollect.errors import SpecError
 from recollect.plotting.colours import (
     DARK_PAGE,

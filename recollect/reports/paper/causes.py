@@ -5,7 +5,6 @@ One cell of a pair has a recipe to the letter. What may stop a run early or is e
 no difference. The interval is a percentile bootstrap over seeds, both cells drawn independently.
 """
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from recollect.analysis import Cell, group_cells
 from recollect.analysis.naming import MIXER_OPTIONS, Settings, differing_keys, short_labels
 from recollect.analysis.seeds import TAUS, Interval, percentile_interval
-from recollect.analysis.seeds.resampling import BOOTSTRAP_SEED, LEAST_SEEDS, mean_draws
+from recollect.analysis.seeds.resampling import draw_means
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.windows import find_window
 from recollect.analysis.wording import spaced, value_text
@@ -26,7 +25,6 @@ from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import EVALUATION_KEYS
 from recollect.spec.train import TrainSpec
 
-RESAMPLES = 400
 # Two cells are compared only where these agree: what is trained on what.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
 
@@ -138,16 +136,13 @@ class _Measured:
 
     def resampled(self, tau: float) -> list[float] | None:
         """The widths of many resamplings; None with too few seeds."""
-        rates = self.cell.scored_rates
-        if min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
-            return None
         if not self._means:
             # Other draws for every cell: two sides of a pair are independent.
-            draw = random.Random(f"{BOOTSTRAP_SEED} {cell_id(self.cell.rows[0].spec)}")
-            drawn = [mean_draws(rate, draw, RESAMPLES) for rate in rates]
-            self._means = list(zip(*drawn, strict=True))
+            self._means = draw_means(self.cell, draws=cell_id(self.cell.rows[0].spec))
+        if not self._means:
+            return None
         if tau not in self._widths:
-            lrs = [rate.lr for rate in rates]
+            lrs = [rate.lr for rate in self.cell.scored_rates]
             windows = [find_window(lrs, means, tau) for means in self._means]
             self._widths[tau] = [window.decades if window else 0.0 for window in windows]
         return self._widths[tau]
