@@ -47,8 +47,8 @@ def _same(text: str, value: Any) -> None:
     """A cell of the export and the value in the frame."""
     if text == "":
         assert value is None or (isinstance(value, float) and math.isnan(value))
-    elif isinstance(value, dict):
-        assert json.loads(text) == value
+    elif isinstance(value, (dict, tuple)):
+        assert json.loads(text) == (list(value) if isinstance(value, tuple) else value)
     elif isinstance(value, str):
         assert text == value
     else:
