@@ -39,9 +39,7 @@ def percentile_interval(values: Sequence[float], coverage: float = COVERAGE) -> 
     return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
 
 
-def draw_means(
-    cell: Cell, resamples: int = RESAMPLES, draws: str = ""
-) -> list[tuple[float, ...]]:
+def draw_means(cell: Cell, resamples: int = RESAMPLES, draws: str = "") -> list[tuple[float, ...]]:
     """Means over seeds at the scored rates of a cell, drawn again and again; none while a rate has
     fewer than LEAST_SEEDS. Two cells that are to be independent have `draws` of other names.
     """
