@@ -79,8 +79,8 @@ def test_an_edited_cell_gets_new_runs_in_the_notebook(outputs):
     cells = [cell.source for cell in read(NOTEBOOK).cells]
     runs = {}
     for number, source in enumerate(cells):
-        if "recollect.run(" in source:
-            (runs[source.split(" ")[0]],) = shown(outputs[number][-1:], "text/plain")
+        if called := re.search(r"^(\w+) = recollect\.run\(", source, re.MULTILINE):
+            (runs[called[1]],) = shown(outputs[number][-1:], "text/plain")
     assert runs == {
         "first": "Results('own-mixer': 3 runs, 3 done; 1 cell)",
         "both": "Results('own-mixer': 6 runs, 6 done; 2 cells)",
