@@ -148,14 +148,19 @@ def test_resume_trains_what_is_planned(command, spec: Path, tmp_path: Path):
         "recipes: plain 4",
     ]
     assert [line.split() for line in shown[3:]] == [
-        [name, "0/2", "-", "-", "?"] for name in ("attention", "mamba")
+        *([name, "0/2", "-", "-", "?"] for name in ("attention", "mamba")),
+        ["all", "0/4", "?"],
     ]
     said = command("resume", tmp_path / "out", "--device", "cpu")
     assert (said.code, said.err) == (0, "")
     assert said.out.count("[") == 4
     shown = command("status", tmp_path / "out").out.splitlines()
     assert shown[0] == "4 planned = 4 done + 0 diverged + 0 failed + 0 running + 0 todo"
-    assert [line.split()[:2] for line in shown[3:]] == [["attention", "2/2"], ["mamba", "2/2"]]
+    assert [line.split()[:2] for line in shown[3:]] == [
+        ["attention", "2/2"],
+        ["mamba", "2/2"],
+        ["all", "4/4"],
+    ]
     assert command("resume", tmp_path / "out", "--device", "cpu").code == 0
 
 

@@ -47,7 +47,7 @@ REFUSALS = [
     (
         ["run", "sound.toml", "--out", "OUT", "--device", "tpu"],
         2,
-        "device = 'tpu': not here; use auto or one of cpu (`recollect doctor` says why)",
+        "device = 'tpu': unknown; use auto, cpu, cuda (every GPU), cuda:1 (one) or cuda:0,2 (some)",
     ),
     (["status", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["resume", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),

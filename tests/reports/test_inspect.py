@@ -51,7 +51,7 @@ def folder(tmp_path_factory) -> Path:
     """Four runs: of the first the weights are kept at four steps, of the last none."""
     folder = tmp_path_factory.mktemp("trained")
     sweep = build_sweep(SWEEP)
-    api.run(sweep, folder, "cpu", keep=",".join(run.run_id for run in sweep.runs[:3]), snapshots=3)
+    api.run(sweep, folder, device="cpu", keep=",".join(run.run_id for run in sweep.runs[:3]), snapshots=3)
     return folder
 
 
@@ -170,7 +170,7 @@ def test_other_tasks_can_be_looked_at(tmp_path, undrawn):
         "model": {"mixer": "attention", "width": 8, "depth": 1},
         "train": {"steps": 2, "batch": 8},
     }
-    (row,) = api.run(build_sweep(table), tmp_path, "cpu").rows
+    (row,) = api.run(build_sweep(table), tmp_path, device="cpu").rows
     found = inspect_run(tmp_path, row.run_id)
     assert set(found.layers[0].scores) == {
         "previous_token_head",
@@ -282,7 +282,7 @@ def test_the_command_refuses_in_one_line(folder, tmp_path, command):
 
 def test_the_command_says_that_it_trains_again(tmp_path, command, undrawn):
     run = build_sweep({**SWEEP, "sweep": {"seed": [1]}})
-    api.run(run, tmp_path, "cpu", keep="none")
+    api.run(run, tmp_path, device="cpu", keep="none")
     call = ("inspect", tmp_path, run.runs[0].run_id, "--device", "cpu")
     refused = command(*call)  # nobody to ask: the input is no terminal
     assert (refused.code, refused.out) == (2, "")
@@ -302,7 +302,7 @@ def test_the_command_says_that_it_trains_again(tmp_path, command, undrawn):
 def test_on_a_terminal_it_asks_first(tmp_path, monkeypatch, capsys, undrawn, answer, code):
     """Through the verb itself: a test has no terminal, so one is made up."""
     run = build_sweep({**SWEEP, "sweep": {"seed": [1]}}).runs[0]
-    api.run(build_sweep({**SWEEP, "sweep": {"seed": [1]}}), tmp_path, "cpu", keep="none")
+    api.run(build_sweep({**SWEEP, "sweep": {"seed": [1]}}), tmp_path, device="cpu", keep="none")
     typed = io.StringIO(answer)
     monkeypatch.setattr(typed, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", typed)
@@ -318,7 +318,7 @@ def test_on_a_terminal_it_asks_first(tmp_path, monkeypatch, capsys, undrawn, ans
 
 def test_damaged_weights_are_not_looked_at(tmp_path, command, undrawn):
     run = build_sweep({**SWEEP, "sweep": {"seed": [1]}})
-    api.run(run, tmp_path, "cpu")
+    api.run(run, tmp_path, device="cpu")
     path = tmp_path / keep.FOLDER / f"{run.runs[0].run_id}.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x00")
     said = command("inspect", tmp_path, run.runs[0].run_id, "--device", "cpu")

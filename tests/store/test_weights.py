@@ -197,7 +197,7 @@ def test_a_diverged_run_is_not_kept_and_its_snapshots_go(tmp_path, make_run, mak
 
 def train(folder: Path, **options) -> list[str]:
     """The ids of the cell's runs, best first."""
-    rows = api.run(build_sweep(CELL), folder, "cpu", **options).rows
+    rows = api.run(build_sweep(CELL), folder, device="cpu", **options).rows
     return [
         row.run_id
         for row in sorted(rows, key=lambda row: (-row.accuracy, row.test_loss, row.run_id))

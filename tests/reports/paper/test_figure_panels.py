@@ -196,7 +196,7 @@ def test_a_square_of_the_map_shows_mean_band_and_losses():
     ]
     figure = draw("fig3", [replace(rows[0], status="diverged"), *rows[1:]])
     ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "Mamba")
-    assert [text.get_text() for text in ax.texts] == ["0.58", "0-0.99", "1"]
+    assert [text.get_text() for text in ax.texts] == ["0.58", "0.00-0.99", "1"]
     assert len(drawn(ax, "diverged")) == 1
 
 
