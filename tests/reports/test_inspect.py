@@ -51,7 +51,13 @@ def folder(tmp_path_factory) -> Path:
     """Four runs: of the first the weights are kept at four steps, of the last none."""
     folder = tmp_path_factory.mktemp("trained")
     sweep = build_sweep(SWEEP)
-    api.run(sweep, folder, device="cpu", keep=",".join(run.run_id for run in sweep.runs[:3]), snapshots=3)
+    api.run(
+        sweep,
+        folder,
+        device="cpu",
+        keep=",".join(run.run_id for run in sweep.runs[:3]),
+        snapshots=3,
+    )
     return folder
 
 
