@@ -100,6 +100,7 @@ figures: $(VENV)/installed
 gallery: figures
 	$(BIN)/python docs/gallery.py
 	$(BIN)/python docs/results.py
+	$(BIN)/python docs/study_cost.py
 
 # The layers of the package and what imports what, as docs/architecture.svg.
 graph: $(VENV)/installed
