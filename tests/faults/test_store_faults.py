@@ -121,16 +121,12 @@ def test_eight_processes_claim_each_run_once(tmp_path: Path) -> None:
     try:
         for member in crowd:
             member.wait_for("ready")
-        began = time.monotonic()
         assert [member.end() for member in crowd] == [0] * 8
-        took = time.monotonic() - began
     finally:
         for member in crowd:
             member.kill()
     claims = [line for member in crowd for line in member.acknowledged() if line != "ready"]
     assert sorted(claims) == [f"{serial:04d} 1" for serial in range(runs)]
-    # However busy the machine is: a claim that read every run would be slower than that.
-    assert runs / took > 20, f"{runs / took:.0f} claims a second"
     assert sum(len(member.acknowledged()) > 1 for member in crowd) > 1, (
         "one process claimed everything: nothing was contested"
     )
