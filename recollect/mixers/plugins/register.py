@@ -64,13 +64,17 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
     ...     def __init__(self, width, scale=1.0):
     ...         super().__init__()
     ...         self.out, self.scale = nn.Linear(width, width), scale
+    ...
     ...     def forward(self, x):
     ...         count = 1 + nn.functional.pad(x[0, :-1, :1] * 0 + 1, (0, 0, 1, 0)).cumsum(0)
     ...         return self.out(self.scale * x.cumsum(1) / count)
-    >>> recollect.RunSpec.parse({
-    ...     "task": {"name": "mqar"}, "train": {"lr": 1e-3},
-    ...     "model": {"mixer": {"name": "mean_so_far", "scale": 2.0}, "width": 8},
-    ... }).model.mixer.name
+    >>> recollect.RunSpec.parse(
+    ...     {
+    ...         "task": {"name": "mqar"},
+    ...         "train": {"lr": 1e-3},
+    ...         "model": {"mixer": {"name": "mean_so_far", "scale": 2.0}, "width": 8},
+    ...     }
+    ... ).model.mixer.name
     'mean_so_far'
     """
 
