@@ -37,6 +37,14 @@ def export(place: Path, folder: Path) -> tuple[int, str, Shown]:
     return code, said.with_suffix(".err").read_text(), shown
 
 
+def is_true(run: Shown, true: Shown | None, is_told: bool) -> bool:
+    """As it was; where the reader is told of damage, points of its curve may have been left out."""
+    if run == true or true is None or not is_told:
+        return run == true
+    left = all(point in true["curve"] for point in run["curve"])
+    return left and {**run, "curve": []} == {**true, "curve": []}
+
+
 def flip(count: int, place: Path, draw: random.Random) -> Figures:
     figures = Figures("a flipped bit in the database")
     train(place / "sound", T, 6)
@@ -56,7 +64,9 @@ def flip(count: int, place: Path, draw: random.Random) -> Figures:
         figures.tried += 1
         figures.look_for_tracebacks(complaint)
         noticed += code == DAMAGED
-        wrong = any(truth.get(run_id) != run for run_id, run in shown.items())
+        wrong = not all(
+            is_true(run, truth.get(run_id), code == DAMAGED) for run_id, run in shown.items()
+        )
         missing = code != DAMAGED and shown.keys() != truth.keys()
         figures.different += wrong or missing
         if wrong or missing:
