@@ -100,7 +100,12 @@ class Reader(Database):
         has_sums = self.version >= SUMS["checksum"]
         verify(run, stored, is_older=bool(is_older) or not has_sums)
         older = None if not has_sums else {run[0]} if is_older else set()
-        return run_row(run, None if last[0] is None else _point((run[0], *last), older))
+        point = None if last[0] is None else _point((run[0], *last), older)
+        row = run_row(run, point)
+        # Where the last point is lost, the one before it would pass for the result.
+        if row.status == "done" and point and row.steps and point.step < row.steps:
+            raise BadRowError(f"its curve ends at step {point.step}, its training at {row.steps}")
+        return row
 
     def _older(self, *run_ids: str) -> set[Any] | None:
         """Runs, of these or of all, whose points may lack a checksum; None: any."""
