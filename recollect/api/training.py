@@ -87,7 +87,7 @@ def run(
             f"workers = {workers}: must be at least 0; 0 takes as many as suit the cores and the "
             "memory"
         )
-    limit = Budget.start(budget, workers)
+    limit = Budget.start(budget)
     files = [Path(plugin) for plugin in plugins]
     if files:
         from recollect.mixers.plugins.load import load_plugin

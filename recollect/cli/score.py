@@ -54,7 +54,7 @@ def score(
     """Train the standard card of a mixer and rank it among the baselines:
     one sentence, tables, a picture, a page.
     """
-    limit = Budget.start(budget, workers)
+    limit = Budget.start(budget)
     from recollect.reports.score.request import ScoreRequest
     from recollect.running.processes.devices import choose_devices
 

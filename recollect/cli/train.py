@@ -85,7 +85,7 @@ def run(
     recollect run sweep.toml --out out --set 'model.mixer="mamba"'
     recollect run paper:fig1:small --out out --budget 10
     """
-    limit = Budget.start(budget, workers)
+    limit = Budget.start(budget)
     from recollect.reports.paper.presets import open_sweep
 
     load_plugins(plugin)
@@ -120,7 +120,7 @@ def resume(
     ] = False,
 ) -> None:
     """Continue a sweep after anything."""
-    limit = Budget.start(budget, workers)
+    limit = Budget.start(budget)
     load_plugins(plugin)
     train_and_tell(
         folder,

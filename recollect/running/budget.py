@@ -14,19 +14,14 @@ SPENT = -1  # what training is stopped with when the budget is spent; never an e
 @dataclass(frozen=True)
 class Budget:
     minutes: float
-    deadline: float  # on the clock
+    deadline: float  # on the clock, which is that of all processes of a machine
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
-    def start(cls, minutes: float | None, workers: int = 1) -> Self | None:
+    def start(cls, minutes: float | None) -> Self | None:
         """From now on, so that what follows (loading torch, planning) counts; None has no limit."""
         if minutes is None:
             return None
-        if workers > 1:
-            raise SpecError(
-                f"--workers {workers} with --budget: one process decides what is trained "
-                "first; leave out one of the two"
-            )
         if not 0 < minutes < math.inf:
             raise SpecError(
                 f"--budget {minutes}: must be a number of minutes above 0; for example --budget 10"

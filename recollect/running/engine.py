@@ -83,7 +83,8 @@ def train(
     from recollect.running.planning.forecast import step_seconds
     from recollect.running.processes.count import plan_processes, require_processes
     from recollect.running.processes.parent import WorkerProcesses
-    from recollect.running.spending import spend, train_stages
+    from recollect.running.processes.stages import SharedStages
+    from recollect.running.spending import train_in_order
     from recollect.running.worker import Worker
 
     if is_planned(folder):
@@ -96,7 +97,6 @@ def train(
     target = devices[0]
     require_processes(workers, target)
     require_search(search, "--search ")
-    order.require_one_process([search, *(sweep.search for sweep in sweeps)], workers)
     runs = [run for sweep in sweeps for run in sweep.runs]
     require_mixers(runs, target)
     if policy is not None and sweeps:
@@ -122,9 +122,8 @@ def train(
         _require_code(store, bool(sweeps), target)
         workers, plugins = share_code(store, 0 if len(devices) > 1 else workers, plugins)
         searched = order.searched_sweeps(store)
-        alone = "--budget" if budget else "--search edges" if searched else ""
-        if len(devices) > 1 and workers == 1:
-            alone = "a mixer that was typed into a notebook"
+        is_typed = len(devices) > 1 and workers == 1
+        alone = "a mixer that was typed into a notebook" if is_typed else ""
         rows = store.rows()
         step_s = step_seconds(rows, target)
         team = plan_processes(devices, workers, store, step_s, alone)
@@ -132,34 +131,30 @@ def train(
             listen(Remark(team.reason))
         processes = len(team.shares)
         listen(TrainingStarted(tuple(rows), processes, step_s))
-        is_spent = False
+        in_stages = budget is not None or bool(searched)
+        choose = order.order_of(store, budget is not None, listen) if in_stages else None
         if processes > 1:
             WorkerProcesses(
-                folder, team.shares, plugins, stop, listen, team.homes, allow_drift
+                *(folder, team.shares, plugins, stop, listen, team.homes, allow_drift),
+                stages=SharedStages(store, choose, budget) if choose else None,
             ).work(store)
-        elif budget is None and not searched:
-            with Worker(store, folder, target, listen, stop, allow_drift=allow_drift) as worker:
-                worker.work()
         else:
             asked = budget.stop(stop) if budget else stop
-            choose = order.order_of(store, budget is not None, listen)
             with Worker(store, folder, target, listen, asked, allow_drift=allow_drift) as worker:
-                if budget:
-                    is_spent = not spend(worker, budget, choose)
-                else:
-                    train_stages(worker, choose)
+                train_in_order(worker, choose, budget)
         store.reclaim()  # what somebody held who died meanwhile is not being trained
         rows = store.rows()
+        left = order.order_of(store, budget is not None)(rows)
         outcome = Outcome(
             store.counts(),
             tuple(row.failure or "" for row in rows if row.status == "failed"),
             processes,
-            is_spent,
-            order.order_of(store, budget is not None)(rows),
+            budget is not None and left is not None,
+            left,
             order.search_texts(store, rows),
         )
         # While another process trains some of it, what that finds may ask for more.
-        if searched and not is_spent and not outcome.counts["running"]:
+        if searched and left is None and not outcome.counts["running"]:
             order.remember_search(store, searched, "all")  # the rest is for whoever asks for more
         return outcome
 

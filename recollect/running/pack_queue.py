@@ -79,7 +79,7 @@ class PackQueue:
         """
         while True:
             waiting = self.waiting(selection)
-            if not packs and (self._take_over() or self._leave_large(waiting)):
+            if not packs and (self._take_over(selection) or self._leave_large(waiting)):
                 continue
             if packs:
                 found = self._beside(waiting, selection, packs, places)
@@ -188,17 +188,23 @@ class PackQueue:
             self._known.drop(run_id)
         self._elsewhere, self._is_stale = elsewhere, False
 
-    def _take_over(self) -> bool:
+    def _take_over(self, selection: Selection) -> bool:
         """Where nothing at home waits, some of what waits elsewhere is at home here from now on;
         whether any was.
         """
-        if self._known or not self._elsewhere:
+        if not self.home.is_shared or self.waiting(selection):
             return False
-        runs = [waiting.run for waiting in self._elsewhere.values()]
+        if selection.run_ids is not None:
+            self._read()  # what is not selected has hidden that nothing known is left
+        runs = [
+            waiting.run
+            for run_id, waiting in self._elsewhere.items()
+            if selection.run_ids is None or run_id in selection.run_ids
+        ]
         self.home.take_over(runs, self.shapes.compiled)
         for run in filter(self.home.holds, runs):
             self._known.put(self._elsewhere.pop(run.run_id))
-        return bool(self._known)
+        return bool(self.waiting(selection))
 
     def _leave_large(self, waiting: WaitingRuns) -> bool:
         """If what is next does not fit here, it is left to a larger device; whether it was."""

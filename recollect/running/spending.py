@@ -27,6 +27,16 @@ MEASURE_STEPS = 30  # about as many run-steps does measuring the speed of a shap
 MEASURE_SHARE = 0.1  # of the time that is left may go into measuring one shape
 
 
+def train_in_order(worker: Worker, choose: NextStage | None, budget: Budget | None) -> None:
+    """Stage after stage, within a budget if there is one; without stages everything."""
+    if choose is None:
+        worker.work()
+    elif budget is None:
+        train_stages(worker, choose)
+    else:
+        spend(worker, budget, choose)
+
+
 def train_stages(worker: Worker, choose: NextStage) -> None:
     """Train stage after stage until there is none."""
     store = worker.store
@@ -51,7 +61,9 @@ def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
                 return True
             new = set(stage.run_ids) - set(specs)
             specs |= {row.run_id: RunSpec.parse(row.spec) for row in rows if row.run_id in new}
-            runs = [specs[run_id] for run_id in stage.run_ids]
+            runs = worker.queue.home.prefer([specs[run_id] for run_id in stage.run_ids])
+            if not runs:
+                continue
             if stage.name == "begun":
                 selection = Selection(frozenset(stage.run_ids))
             else:

@@ -6,11 +6,13 @@ takes cpu:1 for cpu, and everything else tells them apart.
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
+import run_workers
+from harness import child
 from run_workers import RUNS_OF_T, T, outcome, sweep
 from test_run_processes import owners, pid
 from test_run_signals import is_training, resume, running, statuses, wait_until
@@ -48,10 +50,12 @@ count.share_devices = lambda devices: (DeviceShare("cpu:0", 1, {room}), DeviceSh
 
 
 @contextmanager
-def on_devices(folder: Path, seconds: float, *parts: str) -> Iterator[Popen[str]]:
+def on_devices(
+    folder: Path, seconds: float, *parts: str, more: Sequence[str] = ()
+) -> Iterator[Popen[str]]:
     plugin = folder.with_suffix(".py")
     plugin.write_text("".join((DEVICES, *parts)))
-    with running(folder, seconds, "--plugin", str(plugin)) as process:
+    with running(folder, seconds, "--plugin", str(plugin), *more) as process:
         yield process
 
 
@@ -85,6 +89,28 @@ def test_a_device_that_ends_all_its_processes_is_given_up_and_others_take_its_ru
         "it is given up, others take its runs\n"
     ) in said
     assert outcome(folder / "out") == reference(T)
+
+
+def test_a_search_on_several_devices_trains_the_same_runs_whoever_dies(
+    tmp_path: Path, reference: Reference
+) -> None:
+    with child(tmp_path / "journal", run_workers.search_edges, tmp_path / "alone", T) as searching:
+        assert searching.end() == 0
+    folder = tmp_path / "searched"
+    with on_devices(folder, 1.0, more=("--search", "edges")) as process:
+        wait_until(lambda: is_training(folder) and len(owners(folder)) == 2, "never two at work")
+        victim = min(owners(folder))
+        os.kill(pid(victim), signal.SIGKILL)
+        wait_until(lambda: len(owners(folder) - {victim}) == 2, "never replaced")
+        (folder / "hurry").touch()
+        said, complaint = process.communicate(timeout=120)
+    assert (process.returncode, complaint) == (0, "")
+    found, whole = outcome(folder / "out"), reference(T)
+    assert found == outcome(tmp_path / "alone")
+    assert {run_id: whole[run_id] for run_id, end in found.items() if end.startswith("done")} == {
+        run_id: end for run_id, end in found.items() if end.startswith("done")
+    }
+    assert "cpu:1: " in said
 
 
 def test_one_interrupt_stops_all_devices_after_a_checkpoint(

@@ -151,9 +151,15 @@ def test_a_budget_ends_the_training_and_the_outcome_says_so(tmp_path: Path):
 def test_a_budget_is_a_time(tmp_path: Path, minutes: float):
     with pytest.raises(SpecError, match="must be a number of minutes above 0"):
         recollect.run(TABLE, tmp_path / "out", budget=minutes)
-    with pytest.raises(SpecError, match="--workers 2 with --budget"):
-        recollect.run(TABLE, tmp_path / "out", budget=1, workers=2)
     assert not (tmp_path / "out").exists()
+
+
+def test_processes_share_a_budget(tmp_path: Path):
+    one = recollect.run(TABLE, tmp_path / "one", device="cpu")
+    budget = Budget.start(60.0)
+    many = engine.train(tmp_path / "many", [SWEEP], device="cpu", budget=budget, workers=2)
+    assert (many.processes, many.counts["done"], many.is_spent) == (2, 4, False)
+    assert numbers(recollect.Results.load(tmp_path / "many")) == numbers(one)
 
 
 # ---- several processes ----

@@ -4,6 +4,7 @@ The processes themselves are fault tests.
 
 import re
 from collections import Counter
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,19 +143,13 @@ class EndedProcess:
     terminate = join
 
 
-class FullPipe:
+def full_pipe(*words):
     """What a process said before it ended."""
-
-    def __init__(self, *words):
-        self.words = list(words)
-
-    def poll(self):
-        return True
-
-    def recv(self):
-        if not self.words:
-            raise EOFError
-        return self.words.pop(0)
+    connection, its_end = Pipe()
+    for word in words:
+        its_end.send(word)
+    its_end.close()
+    return connection
 
 
 class UntouchedStore:
@@ -183,7 +178,7 @@ def work(monkeypatch, tmp_path):
         def start(assignment):
             started.append(1)
             process = EndedProcess(exitcode)
-            processes._living.append(_Started(assignment, process, FullPipe(*words)))
+            processes._living.append(_Started(assignment, process, full_pipe(*words)))
 
         monkeypatch.setattr(processes, "_start", start)
         processes.work(UntouchedStore())
@@ -304,7 +299,7 @@ def test_a_lost_device_costs_only_itself_where_there_are_others(monkeypatch, tmp
         started.append(device)
         lost = DeviceLostError("the GPU is lost: CUDA error: unspecified launch failure\nmore")
         words = [Said.STARTED, Said.ENDED if device == "cuda:0" else lost]
-        processes._living.append(_Started(assignment, EndedProcess(0), FullPipe(*words)))
+        processes._living.append(_Started(assignment, EndedProcess(0), full_pipe(*words)))
 
     monkeypatch.setattr(processes, "_start", start)
     processes.work(UntouchedStore())
@@ -324,7 +319,7 @@ def test_what_a_process_remarks_is_passed_on_and_no_error(monkeypatch, tmp_path)
     words = [Said.STARTED, Remark("out of memory with 4 runs together: going on with 2")]
 
     def start(assignment):
-        pipe = FullPipe(*words, Said.ENDED)
+        pipe = full_pipe(*words, Said.ENDED)
         processes._living.append(_Started(assignment, EndedProcess(0), pipe))
 
     monkeypatch.setattr(processes, "_start", start)

@@ -14,7 +14,7 @@ import torch
 
 from recollect.running import engine
 from recollect.running.events import Remark, ignore
-from recollect.running.pack_queue import EVERYTHING, PackQueue
+from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import cost
 from recollect.running.processes import child, count
@@ -220,6 +220,33 @@ def test_a_sweep_of_one_shape_keeps_all_busy(train):
     assert took == 1
 
 
+def test_of_a_selection_a_process_takes_its_own_then_what_waits_elsewhere(tmp_path, make_runs):
+    """What is at home here and not selected hides nothing."""
+    runs = make_runs(2, 4)
+    homes = {run.run_id: int(run.model.width == 16) for run in runs}
+    with Store.create(tmp_path / "out") as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        queue = Devices(store, homes, 1, 64).queues[0]
+        queue.shapes.pack_size = lambda runs, taken=0, fixed=None: len(runs)
+        selection = Selection(frozenset(run.run_id for run in runs[1:]))
+        chosen = []
+        while (choice := queue.next(selection, (), 0)) is not None:
+            chosen.append([(run.model.width, run.seed) for run in choice.runs])
+            store.claim([run.run_id for run in choice.runs], "me", 60)
+        assert chosen == [[(8, 1)], [(16, 2), (16, 3)], [(16, 1)], [(16, 0)]]
+        assert [entry.run_id for entry in store.todo()] == [runs[0].run_id]
+
+
+def test_what_a_process_prefers_of_a_stage(make_runs):
+    first, second, third = make_runs(1, 1, 1)
+    home = Home(0, {first.run_id: 0, second.run_id: 1, third.run_id: 1})
+    assert home.prefer([third, first]) == [first]
+    assert home.prefer([third, second]) == [third, second]
+    home.leave(third.shape_id)
+    assert home.prefer([third, second]) == [second]
+    assert home.prefer([third]) == []
+
+
 # ---- memory ----
 
 
@@ -314,8 +341,8 @@ def test_one_process_a_device_where_it_is_worth_it(make_runs, monkeypatch):
     assert [share.device for share in plan.shares] == ["cpu:0", "cpu:1"]
     assert Counter((plan.homes or {}).values()).keys() == {0, 1}
     assert len(plan_processes(two, 0, Planned(make_runs(1)), {}).shares) == 1
-    alone = plan_processes(two, 0, runs, {}, "--budget")
-    assert (len(alone.shares), alone.reason) == (1, "--budget: cpu:0 alone trains")
+    alone = plan_processes(two, 0, runs, {}, "a mixer")
+    assert (len(alone.shares), alone.reason) == (1, "a mixer: cpu:0 alone trains")
     monkeypatch.setattr(count, "WORTHWHILE_S", 1e9)
     short = plan_processes(two, 0, runs, {})
     assert (len(short.shares), short.reason) == (1, "there is little to do: cpu:0 alone trains")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.analysis import Cell, count_text, group_cells
-from recollect.errors import SpecError
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
 from recollect.running.planning.edges import TOLERANCE, next_round
@@ -44,15 +43,6 @@ class SearchState:
         more = len(self.uncertain) - MOST_NAMES
         names = ", ".join(self.uncertain[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
         return f"{found}; next {count_text(self.runs, 'run')} of {names}"
-
-
-def require_one_process(searches: Iterable[str | None], workers: int) -> None:
-    """Refuse a search by several processes."""
-    if "edges" in searches and workers > 1:
-        raise SpecError(
-            f"--workers {workers} with --search edges: one process decides what is trained next; "
-            "leave out one of the two"
-        )
 
 
 def remember_search(store: Store, names: Iterable[str], search: str) -> None:
@@ -146,7 +136,9 @@ def _unknown(cell: Cell) -> str:
 
 
 def _is_known(cell: Cell) -> bool:
-    return bool(cell.scored_rates) and window_outlook(cell).is_within(TOLERANCE)
+    if not cell.scored_rates or any(row.status == "running" for row in cell.rows):
+        return False
+    return window_outlook(cell).is_within(TOLERANCE)
 
 
 def _cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:

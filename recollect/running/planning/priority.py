@@ -91,9 +91,7 @@ def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, res
 
 def _coarse(cell: Cell) -> list[RunRow]:
     rates = coarse_rates([rate.lr for rate in cell.rates])
-    return _first(
-        [rate for rate in cell.rates if rate.lr in rates and not rate.scores], centre=None
-    )
+    return _first([rate for rate in _untried(cell) if rate.lr in rates], centre=None)
 
 
 def coarse_rates(rates: Sequence[float]) -> list[float]:
@@ -108,10 +106,11 @@ def coarse_rates(rates: Sequence[float]) -> list[float]:
 def _edges(cell: Cell) -> list[RunRow]:
     chosen: list[Rate] = []
     gap: list[Rate] = []  # rates without a score since the last one with
+    untried = _untried(cell)
     before: bool | None = None  # whether that solved it; None: there is none, as beyond the last
     for rate in (*cell.rates, None):
         if rate is not None and not rate.scores:
-            if _todo(rate):
+            if rate in untried and _todo(rate):
                 gap.append(rate)
             continue
         solved = None if rate is None else rate.mean >= TAU
@@ -126,7 +125,7 @@ def _edges(cell: Cell) -> list[RunRow]:
 def _search(cell: Cell) -> list[RunRow]:
     if any(rate.mean >= TAU for rate in cell.scored_rates):
         return []
-    return _first([rate for rate in cell.rates if not rate.scores], centre=cell.best)
+    return _first(_untried(cell), centre=cell.best)
 
 
 def _seeds(cell: Cell) -> list[RunRow]:
@@ -157,6 +156,15 @@ def _kind(rate: Rate, chance: float) -> str:
     if rate.mean >= TAU:
         return "solved"
     return "chance" if rate.mean <= chance + NEAR_CHANCE else "between"
+
+
+def _untried(cell: Cell) -> list[Rate]:
+    """Rates without a score that nobody trains now either."""
+    return [
+        rate
+        for rate in cell.rates
+        if not rate.scores and not any(row.status == "running" for row in rate.rows)
+    ]
 
 
 def _todo(rate: Rate) -> list[RunRow]:

@@ -13,9 +13,10 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +26,14 @@ from recollect.running.processes.devices import DeviceShare
 from recollect.running.signals import Interrupts
 
 if TYPE_CHECKING:
+    from recollect.rows import RunRow
+    from recollect.running.budget import Budget
     from recollect.running.events import Event, Remark
+    from recollect.running.planning.priority import Stage
 
 # To save in, after the parent is gone. What takes longer is cut off: the last checkpoint holds.
 GRACE_S = 1.5
+LOOK_EVERY_S = 0.2  # at signals, while the parent is waited for
 ORPHANED = 128 + signal.SIGTERM
 
 
@@ -36,6 +41,7 @@ class Said(Enum):
     """What a process tells its parent; an error that ends it is told as that error."""
 
     STARTED = "it trains from now on"
+    FREE = "it waits to be told what is next"
     ENDED = "nothing is left to claim"
     STOPPED = "somebody asked it to end, and it has saved"
 
@@ -52,6 +58,8 @@ class Assignment:
     homes: Mapping[str, int] | None = None  # see spread.py; None: all runs are everybody's
     leaves_large: bool = False  # there is a larger device
     allow_drift: bool = False
+    in_stages: bool = False  # the parent says what is next
+    budget: "Budget | None" = None
 
 
 class Tally(ctypes.Structure):
@@ -64,7 +72,7 @@ class Tally(ctypes.Structure):
     )
 
 
-def train_in_process(assignment: Assignment, sender: Connection, tally: Tally) -> None:
+def train_in_process(assignment: Assignment, connection: Connection, tally: Tally) -> None:
     """Until nothing is left to claim, somebody asks it to stop, or its parent is gone."""
     interrupts, orphaned = Interrupts(), _watch_parent()
 
@@ -72,21 +80,21 @@ def train_in_process(assignment: Assignment, sender: Connection, tally: Tally) -
         return interrupts.exit_code() or (ORPHANED if orphaned.is_set() else 0)
 
     try:
-        _train(assignment, stop, sender, tally)
+        _train(assignment, stop, connection, tally)
     except Stopped:
-        _tell(sender, Said.STOPPED)
+        _tell(connection, Said.STOPPED)
     except RecollectError as error:
-        _tell(sender, error)
+        _tell(connection, error)
     except BaseException as error:
         if os.environ.get("RECOLLECT_DEBUG"):
             traceback.print_exc()
-        _tell(sender, _refusal(error))
+        _tell(connection, _refusal(error))
     else:
-        _tell(sender, Said.ENDED)
+        _tell(connection, Said.ENDED)
 
 
 def _train(
-    assignment: Assignment, stop: Callable[[], int], sender: Connection, tally: Tally
+    assignment: Assignment, stop: Callable[[], int], connection: Connection, tally: Tally
 ) -> None:
     import torch
 
@@ -94,6 +102,7 @@ def _train(
     from recollect.mixers.plugins.runs import loaded_files
     from recollect.running.events import Advanced, PackStarted, Remark, RunEnded
     from recollect.running.processes.spread import Home
+    from recollect.running.spending import train_in_order
     from recollect.running.worker import Worker
     from recollect.store import Store
     from recollect.store.checking.runs import leave_out_wrong
@@ -114,9 +123,11 @@ def _train(
                 shapes.add(event.runs[0].shape_id)
                 tally.shapes = len(shapes)
             case Remark():
-                _tell(sender, event)
+                _tell(connection, event)
 
-    share = assignment.share
+    share, budget = assignment.share, assignment.budget
+    if budget is not None:
+        stop = budget.stop(stop)
     with (
         Store.open(assignment.folder) as store,
         Worker(
@@ -132,9 +143,26 @@ def _train(
             allow_drift=assignment.allow_drift,
         ) as worker,
     ):
-        _tell(sender, Said.STARTED)
+        _tell(connection, Said.STARTED)
         leave_out_wrong(store)
-        worker.work()
+        choose = partial(_ask, connection, stop) if assignment.in_stages else None
+        train_in_order(worker, choose, budget)
+
+
+def _ask(
+    connection: Connection, stop: Callable[[], int], rows: "Sequence[RunRow]"
+) -> "Stage | None":
+    """What the parent wants trained next, whenever it says so; it reads the rows itself."""
+    try:
+        connection.send(Said.FREE)
+        while not connection.poll(LOOK_EVERY_S):
+            code = stop()
+            if code:
+                raise Stopped("stopped while nothing was to be trained", code)
+        stage: Stage | None = connection.recv()
+    except (EOFError, OSError):
+        raise Stopped("its parent is gone", ORPHANED) from None
+    return stage
 
 
 def _watch_parent() -> threading.Event:
@@ -162,6 +190,6 @@ def _refusal(error: BaseException) -> RecollectError:
     return as_refusal(error, " in a worker process")
 
 
-def _tell(sender: Connection, what: "Said | Remark | RecollectError") -> None:
+def _tell(connection: Connection, what: "Said | Remark | RecollectError") -> None:
     with contextlib.suppress(OSError):  # the parent is gone
-        sender.send(what)
+        connection.send(what)

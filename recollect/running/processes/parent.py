@@ -1,6 +1,7 @@
 """The parent of several processes that train: it trains nothing itself, but watches the store,
 passes signals on and replaces a process that was killed.
 
+Where training goes in stages it decides what is next, for whoever is free (stages.py).
 A device whose processes are killed again and again is given up where there are others, and they
 take its runs over.
 """
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from recollect.mixers.plugins.remembered import resume_command
 from recollect.running.events import DeviceProgress, Event, Remark, ignore
 from recollect.running.processes.child import Assignment, Said, Tally, train_in_process
 from recollect.running.processes.devices import DeviceShare
+from recollect.running.processes.stages import Offer, SharedStages
 from recollect.running.processes.watching import StoreWatcher
 from recollect.store import MAX_LOST, Store
 
@@ -31,14 +33,16 @@ WATCH_EVERY_S = 1.0
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Started:
     """A process from its start on."""
 
     assignment: Assignment
     process: BaseProcess
-    receiver: Connection
+    connection: Connection
     said: list[Said | Remark | RecollectError] = field(default_factory=list)
+    is_free: bool = False  # it waits to be told what is next
+    offered: Offer | None = None  # what it was told last
 
 
 class WorkerProcesses:
@@ -55,6 +59,7 @@ class WorkerProcesses:
         listen: Callable[[Event], None] = ignore,
         homes: Mapping[str, int] | None = None,
         allow_drift: bool = False,
+        stages: SharedStages | None = None,
     ):
         self.stop, self.listen = stop, listen
         most = max(share.room for share in shares)
@@ -68,9 +73,12 @@ class WorkerProcesses:
                 homes,
                 leaves_large=homes is not None and share.room < most,
                 allow_drift=allow_drift,
+                in_stages=stages is not None,
+                budget=stages.budget if stages else None,
             )
             for number, share in enumerate(shares)
         ]
+        self._stages, self._answered = stages, (0, 0, 0)  # see _answer
         self._devices = dict.fromkeys(share.device for share in shares)
         self._given_up: set[str] = set()  # devices
         self._living: list[_Started] = []
@@ -100,7 +108,7 @@ class WorkerProcesses:
 
     def _is_left(self, store: Store) -> bool:
         """Whether there is something to do for a device that might do it."""
-        if len(self._devices) == 1 or self.stop():
+        if len(self._devices) == 1 or self._stages or self.stop():
             return False
         store.reclaim()
         return bool(store.todo())
@@ -108,14 +116,36 @@ class WorkerProcesses:
     def _watch(self, store: Store, watcher: StoreWatcher) -> None:
         """Until no process lives."""
         while self._living:
-            time.sleep(WATCH_EVERY_S / 4 if self.stop() else WATCH_EVERY_S)
+            if self.stop():
+                time.sleep(WATCH_EVERY_S / 4)
+            else:  # at once when one says something, or ends
+                wait([started.connection for started in self._living], WATCH_EVERY_S)
             self._tell(watcher)
             if self.stop():
                 self._ask_to_stop()
                 continue
             for assignment, how in self._reap(store):
                 self._replace(assignment, how, store)
+            if self._stages is not None:
+                self._answer(self._stages, watcher.ended)
         self._tell(watcher)
+
+    def _answer(self, stages: SharedStages, ended: int) -> None:
+        """Tell whoever is free what is next, or that nothing is when nobody trains. Nothing is
+        chosen anew before another one is free, one has died or a run has ended.
+        """
+        free = [started for started in self._living if started.is_free]
+        if not free or (len(free), len(self._living), ended) == self._answered:
+            return
+        offer = stages.next()
+        takers = [started for started in free if offer is not None and started.offered != offer]
+        if not takers and len(free) == len(self._living):
+            takers, offer = free, None
+        for started in takers:
+            started.is_free, started.offered = False, offer
+            with contextlib.suppress(OSError):  # it has died, and is replaced
+                started.connection.send(offer.stage if offer else None)
+        self._answered = (len(free) - len(takers), len(self._living), ended)
 
     def _tell(self, watcher: StoreWatcher) -> None:
         for event in watcher.changes():
@@ -134,15 +164,15 @@ class WorkerProcesses:
     def _start(self, assignment: Assignment) -> None:
         # A fork of a process with torch's threads may hang.
         context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
+        connection, its_end = context.Pipe()
         tally = context.RawValue(Tally)
         process = context.Process(
-            target=train_in_process, args=(assignment, sender, tally), daemon=True
+            target=train_in_process, args=(assignment, its_end, tally), daemon=True
         )
         with _keyboard_ignored(), _working_directory_not_imported():
             process.start()
-        sender.close()
-        self._living.append(_Started(assignment, process, receiver))
+        its_end.close()
+        self._living.append(_Started(assignment, process, connection))
         self._tallies.append((assignment.share.device, tally))
 
     def _reap(self, store: Store) -> list[tuple[Assignment, str]]:
@@ -152,10 +182,12 @@ class WorkerProcesses:
         deaths = []
         for started in list(self._living):
             is_alive = started.process.is_alive()  # asked before it is heard to the end
-            for word in _received(started.receiver):
+            for word in _received(started.connection):
                 started.said.append(word)
                 if isinstance(word, Remark):
                     self.listen(word)
+                elif word is Said.FREE:
+                    started.is_free = True
             if is_alive:
                 continue
             self._living.remove(started)
@@ -242,12 +274,12 @@ def _working_directory_not_imported() -> Iterator[None]:
             os.environ[_SAFE_PATH] = before
 
 
-def _received(receiver: Connection) -> list[Said | Remark | RecollectError]:
+def _received(connection: Connection) -> list[Said | Remark | RecollectError]:
     """All that a process has said since the last time."""
     said = []
     with contextlib.suppress(EOFError, OSError):
-        while receiver.poll():
-            said.append(receiver.recv())
+        while connection.poll():
+            said.append(connection.recv())
     return said
 
 

@@ -70,6 +70,12 @@ class Home:
         at_home = self._homes.get(run.run_id, self._number) == self._number
         return at_home and run.shape_id not in self._left
 
+    def prefer(self, runs: Sequence[RunSpec]) -> list[RunSpec]:
+        """Of these the ones to train here: those at home, or without any all that fit."""
+        return list(filter(self.holds, runs)) or [
+            run for run in runs if run.shape_id not in self._left
+        ]
+
     def leave(self, shape_id: str) -> None:
         """This shape does not fit: it is for others."""
         self._left.add(shape_id)

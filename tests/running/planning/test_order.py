@@ -14,7 +14,6 @@ from recollect.running.planning.order import (
     SearchState,
     order_of,
     remember_search,
-    require_one_process,
     search_state,
     search_texts,
     searched_sweeps,
@@ -155,10 +154,6 @@ def test_searches_that_there_are_not_are_refused():
     require_search("all", "")
     with pytest.raises(SpecError, match=r"--search 'edge': must be one of edges .*, all"):
         require_search("edge", "--search ")
-    require_one_process([None, "all"], 4)
-    require_one_process(["edges"], 1)
-    with pytest.raises(SpecError, match="--workers 2 with --search edges: one process"):
-        require_one_process([None, "edges"], 2)
 
 
 def test_a_file_says_how_far_it_is_trained_and_the_command_line_says_it_louder(tmp_path, tiny):

@@ -1,6 +1,7 @@
 """Which runs come first within a budget: on rows made by hand, where the right answer is plain."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,24 @@ def test_first_comes_a_coarse_grid_with_one_seed_in_every_cell():
     name, runs = chosen(rows)
     assert name == "coarse"
     assert runs == sorted((rate, 1) for rate in COARSE for _ in range(2))
+
+
+def test_a_rate_that_somebody_trains_is_left_to_them():
+    rows = [
+        replace(row, status="running")
+        if row.spec["seed"] == 1 and row.spec["train"]["lr"] in {*COARSE[1:], 3e-2}
+        else row
+        for row in planned({1e-5: 0.2})
+    ]
+    name, runs = chosen(rows)
+    assert (name, runs) == ("search", [(lr, 1) for lr in GRID if lr not in {*COARSE, 3e-2}])
+    between = [
+        replace(row, status="running")
+        if row.spec["seed"] == 1 and row.spec["train"]["lr"] == 1e-3
+        else row
+        for row in planned(coarse(0.1) | {4.642e-4: 0.95})
+    ]
+    assert chosen(between) == ("edges", [(3e-4, 1)])
 
 
 def test_what_is_tried_is_not_tried_again_and_the_middle_comes_first():
