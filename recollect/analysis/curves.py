@@ -74,6 +74,17 @@ def thin(curve: Sequence[Evaluation], limit: int) -> list[Evaluation]:
     return [curve[round(index * (len(curve) - 1) / (limit - 1))] for index in range(limit)]
 
 
+# What a model guesses whose loss rests at a level of `plateaus`.
+PLATEAU_WORDS = {
+    "ln V": "any token",
+    "ln V/2": "any value",
+    "ln 2K": "any key or value of the row",
+    "ln K": "any value of the row",
+    "ln A": "any letter",
+    "bag of letters": "letters as often as the string has them",
+}
+
+
 def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
     """Losses at which a model may rest before it knows the answer, by name, the highest first.
 
@@ -86,18 +97,17 @@ def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
     except (KeyError, ValidationError):
         return {}
     if isinstance(spec, PairsSpec):
-        levels = {"ln V": math.log(spec.vocabulary)}  # any token
+        levels = {"ln V": math.log(spec.vocabulary)}
         if spec.vocabulary_split == "halves":
-            levels["ln V/2"] = math.log(spec.vocabulary / 2)  # any value
+            levels["ln V/2"] = math.log(spec.vocabulary / 2)
         else:
-            levels["ln 2K"] = math.log(2 * spec.pairs)  # any token of the pairs, keys among them
-        return {**levels, "ln K": math.log(spec.pairs)}  # one of the values in the row
+            levels["ln 2K"] = math.log(2 * spec.pairs)
+        return {**levels, "ln K": math.log(spec.pairs)}
     assert isinstance(spec, StringsSpec)
     bags = [_bag_of_letters(letters, spec.alphabet) for letters in spec.eval_lengths]
     return {
-        "ln V": math.log(spec.vocabulary),  # any token
-        "ln A": math.log(spec.alphabet),  # any letter
-        # a letter of the string, as often as it occurs there
+        "ln V": math.log(spec.vocabulary),
+        "ln A": math.log(spec.alphabet),
         "bag of letters": math.fsum(bags) / len(bags),
     }
 

@@ -24,7 +24,7 @@ from recollect.errors import SpecError
 from recollect.plotting.colours import FAINT, INK, NO_RESULT, LineStyle
 from recollect.plotting.layout import SteadyLayout
 from recollect.plotting.settings import DOTTED, SPARSELY_DOTTED
-from recollect.plotting.text import LONGEST_LINE, printable, write, write_wrapped
+from recollect.plotting.text import LONGEST_LINE, plain, printable, write, write_wrapped
 
 # Inches, measured on matplotlib's own font: it reports sizes of text only after drawing.
 SMALL_PRINT, LETTER_INCHES, LINE_INCHES = 6.5, 0.052, 0.125  # of the text below a figure
@@ -90,17 +90,22 @@ def panel_grid(
 
 
 def finish(
-    figure: Figure, title: str, entries: Sequence[LegendEntry], small_print: Sequence[str]
+    figure: Figure,
+    title: str,
+    entries: Sequence[LegendEntry],
+    small_print: Sequence[str],
+    gap: float = 0.02,
 ) -> Figure:
-    """Put title, legend and small print around the panels."""
+    """Put title, legend and small print around the panels; `gap` between those side by side, as a
+    share of their width.
+    """
     frame = _FRAME.get()
     width, panels = figure.get_size_inches()
     if frame.width is not None:
         width = frame.width
     elif frame.title:
         width = max(width, len(title) * TITLE_LETTER + 0.15)
-    longest_name = max((len(name) for _, name in entries), default=1)
-    per_row = max(1, int(width / (LEGEND_HANDLE + LEGEND_LETTER * longest_name)))
+    per_row = _legend_columns([name for _, name in entries], width)
     headings = _wrapped([title] if frame.title else [], width, TITLE_LETTER)
     lines = _wrapped(small_print if frame.caption else [], width, LETTER_INCHES)
     legend_inches = math.ceil(len(entries) / per_row) * LEGEND_LINE + 0.08
@@ -113,7 +118,7 @@ def finish(
     whole = panels + below + above
     figure.set_size_inches(width, whole)
     figure.set_layout_engine(
-        SteadyLayout(rect=(0, below / whole, 1, panels / whole), w_pad=0.04, h_pad=0.04)
+        SteadyLayout(rect=(0, below / whole, 1, panels / whole), w_pad=0.04, h_pad=0.04, wspace=gap)
     )
     for number, line in enumerate(headings):
         y = 1 - (0.06 + number * TITLE_LINE) / whole
@@ -127,6 +132,15 @@ def finish(
             0.06 / width, y, line, size=SMALL_PRINT, color=FAINT, va="top", parse_math=False
         )
     return figure
+
+
+def _legend_columns(names: Sequence[str], width: float) -> int:
+    """As many as fit: the names go down column by column, each as wide as its longest name."""
+    for columns in range(len(names), 1, -1):
+        parts = np.array_split([len(plain(name)) for name in names], columns)
+        if sum(LEGEND_HANDLE + LEGEND_LETTER * max(part) for part in parts) <= width:
+            return columns
+    return 1
 
 
 def _wrapped(texts: Iterable[str], width: float, letter: float) -> list[str]:
@@ -237,9 +251,10 @@ def _inches(ax: Axes) -> float:
 # ---- legends ----
 
 
-def line_handle(style: LineStyle) -> Line2D:
+def line_handle(style: LineStyle, marked: bool = True) -> Line2D:
     """A line as a legend shows it."""
-    return Line2D([], [], color=style.colour, ls=style.stroke, marker=style.marker, ms=3.6, lw=1.3)
+    marker = style.marker if marked else ""
+    return Line2D([], [], color=style.colour, ls=style.stroke, marker=marker, ms=3.6, lw=1.3)
 
 
 def drawn_lines(figure: Figure) -> list[Line2D]:

@@ -15,6 +15,7 @@ BAND_WORDS = {
     "std": "band: one standard deviation over seeds",
     "interval": "band: 95 % interval of the mean over seeds",
 }
+ONE_SEED = "one seed"
 RECIPE_KEYS = {
     "vocabulary": "task.vocabulary",
     "data": "task.data",
@@ -29,13 +30,17 @@ RECIPE_KEYS = {
 
 def averaged_text(cells: Sequence[Cell], band: str) -> str:
     """Over how many seeds, and what the band is."""
+    seeds = seeds_text(cells)
+    return "One seed." if seeds == ONE_SEED else f"Mean over {seeds}, {BAND_WORDS[band]}."
+
+
+def seeds_text(cells: Sequence[Cell]) -> str:
+    """How many a rate has: one seed, 3 seeds, 2 to 3 seeds."""
     counts = {len(rate.scores) for cell in cells for rate in cell.scored_rates}
-    most = max(counts, default=0)
+    few, most = min(counts, default=0), max(counts, default=0)
     if most <= 1:
-        return "One seed."
-    few = min(counts)
-    seeds = f"{most} seeds" if few == most else f"{few} to {most} seeds"
-    return f"Mean over {seeds}, {BAND_WORDS[band]}."
+        return ONE_SEED
+    return f"{most} seeds" if few == most else f"{few} to {most} seeds"
 
 
 def results_text(cells: Sequence[Cell]) -> str:

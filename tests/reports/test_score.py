@@ -315,7 +315,9 @@ def test_the_picture_has_all_windows_with_ours_in_bold():
     assert len(names) == len(asked.baselines.rows) == 9
     assert [name for name, weight in names.items() if weight == "bold"] == ["Mamba"]
     others = ScoreRequest.read("cpu", ["mamba"])
-    assert others.picture(RunSet([], {})) is not None, "the baselines alone"
+    alone = others.picture(RunSet([], {}))
+    titles = [ax.get_title(loc="left") for ax in alone.axes]
+    assert titles == ["mqar, length 12, pairs 3", "mqar, length 8, pairs 2"], "headline first"
     assert replace(others, baselines=None).picture(RunSet([], {})) is None
 
 

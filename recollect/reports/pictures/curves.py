@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from recollect.analysis import Curves, plateaus, rate_text
+from recollect.analysis.curves import PLATEAU_WORDS
 from recollect.errors import SpecError
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, LineStyle
@@ -59,14 +60,33 @@ def draw(shown: Shown, look: Look) -> Figure:
         what = (
             "Every mixer at its best rate"
             + (f" ({rates})" if rates else "")
-            + "; in full the seed with the median score, thin the others; a dot: training stopped "
-            "there, solved. Dotted: losses of a model that knows some of it, and chance."
+            + f"; {_seeds_text(shown)}a dot: training stopped there, solved. {_levels_text(panels)}"
         )
         score = small_print.score_label(shown.runs)
         title = f"Loss and {score} over training: {shown.shared()}".rstrip(": ")
         return sheet.finish(
-            figure, title, legend(shown, figure), caption(shown, what, panels, shown.shared())
+            figure,
+            title,
+            legend(shown, figure, marked=False),
+            caption(shown, what, panels, shown.shared()),
         )
+
+
+def _seeds_text(shown: Shown) -> str:
+    """Which of them is which line, if there are several."""
+    seeds = small_print.seeds_text(shown.runs)
+    if seeds == small_print.ONE_SEED:
+        return f"{seeds}; "
+    return f"{seeds}: in full the one with the median score, thin the others; "
+
+
+def _levels_text(panels: Sequence[Panel]) -> str:
+    """What the dotted lines are, by name."""
+    levels = dict.fromkeys(
+        level for panel in panels for level in plateaus(panel.cells[0].runs.rows[0].spec["task"])
+    )
+    guesses = ", ".join(f"{PLATEAU_WORDS[level]} ({level})" for level in levels)
+    return f"Dotted: the loss of a guess at {guesses}; chance." if guesses else "Dotted: chance."
 
 
 def _draw_row(row: Sequence[Axes], panel: Panel, shown: Shown) -> None:

@@ -40,7 +40,10 @@ def draw_means(
     """Mean and band over seeds at each x; a cross for every run that diverged."""
     bands = [band(rate.scores, kind) for rate in rates]
     lows, highs = [low for low, _ in bands], [high for _, high in bands]
-    ax.fill_between(x, lows, highs, color=style.colour, alpha=0.14, lw=0, label="band")
+    if len(x) > 1:
+        ax.fill_between(x, lows, highs, color=style.colour, alpha=0.14, lw=0, label="band")
+    else:  # an area over one point could not be seen
+        ax.vlines(x, lows, highs, color=style.colour, alpha=0.5, lw=1.4, label="band")
     ax.plot(x, [rate.mean for rate in rates], label=label, zorder=3, **mean_line(style, source))
     lost = [
         (at, row.score or 0.0) for at, rate in zip(x, rates, strict=True) for row in rate.diverged
@@ -54,15 +57,21 @@ def draw_means(
     )
 
 
-def legend(shown: Shown, figure: Figure, *more: sheet.LegendEntry) -> list[sheet.LegendEntry]:
-    """Labels, then the two folders if there are two, then the marks that occur."""
+def legend(
+    shown: Shown, figure: Figure, *more: sheet.LegendEntry, marked: bool = True
+) -> list[sheet.LegendEntry]:
+    """Labels, then the two folders if there are two, then the marks that occur. `marked`: the lines
+    have a mark at every point.
+    """
     entries: list[sheet.LegendEntry] = [
-        (sheet.line_handle(style), label) for label, style in shown.labels.items()
+        (sheet.line_handle(style, marked), label) for label, style in shown.labels.items()
     ]
     if shown.is_comparison:
         entries += [
             (
-                Line2D([], [], **mean_line(LineStyle(FAINT, "o", dashes), number)),
+                Line2D(
+                    [], [], **mean_line(LineStyle(FAINT, "o" if marked else "", dashes), number)
+                ),
                 plain(source.name),
             )
             for number, (source, dashes) in enumerate(

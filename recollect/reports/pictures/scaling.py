@@ -35,7 +35,8 @@ AXES = {
     "state": ("state_size", "width"),
 }
 AXIS_WORDS = {"depth": "layers", "state": "state (floats per layer and sequence)"}
-MOST_TICKS = 7
+ROOM = 0.06  # beside the values, of what they span
+TICK_GAP = 0.13  # between two ticks, of the same: their labels are side by side
 ARROW = 0.12  # decades
 
 
@@ -116,14 +117,19 @@ def _first_axis(shown: Shown) -> str:
 
 
 def _size_axis(ax: Axes, values: Sequence[float], is_counted: bool) -> None:
-    """A logarithmic axis with ticks at the sizes themselves, or at powers of ten."""
+    """A logarithmic axis with ticks at the sizes themselves, as far as their labels have room,
+    or at powers of ten.
+    """
     ax.set_xscale("log")
-    room = (values[-1] / values[0]) ** 0.06
+    room = (values[-1] / values[0]) ** ROOM
     ax.set_xlim(values[0] / room, values[-1] * room)
     if is_counted and math.log10(values[-1] / values[0]) > 1:
         return
-    every = -(-len(values) // MOST_TICKS)
-    shown = list(values)[::every]
+    gap = (values[-1] / values[0]) ** TICK_GAP
+    shown = list(values[:1])
+    for value in values:
+        if value >= shown[-1] * gap:
+            shown.append(value)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticks(
         shown, [f"{value:g}" if value < 1e4 else f"{value / 1e3:.3g}k" for value in shown]

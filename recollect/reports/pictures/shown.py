@@ -116,8 +116,12 @@ class Shown:
         """Each label with its style, as a legend lists them."""
         return {label: style for (label, source), style in self.styles.items() if source == 0}
 
-    def panels(self, sides: Sequence[str] = ("task", "width", "depth")) -> list[Panel]:
-        """The cells by task, width and depth, or by those of them that are no axis."""
+    def panels(
+        self, sides: Sequence[str] = ("task", "width", "depth"), by_rows: bool = False
+    ) -> list[Panel]:
+        """The cells by task, width and depth, or by those of them that are no axis; in the order of
+        these, or `by_rows` in that of the rows.
+        """
         said = [side for side in sides if len(self._values(side)) > 1]
         found: dict[tuple[str, ...], list[ShownCell]] = {}
         for cell in self.cells:
@@ -128,9 +132,18 @@ class Shown:
                 f"{len(found)} panels, one for each task and size, are more than the {MOST_PANELS} "
                 "that a page can show;\nchoose some, for example --where model.width=64"
             )
+        order = sorted(found, key=lambda key: [_natural(text) for text in key])
+        if by_rows:
+            rows = [row.run_id for source in self.sources for row in source.rows]
+            number = {run_id: place for place, run_id in reversed(list(enumerate(rows)))}
+            order.sort(
+                key=lambda key: min(
+                    number[row.run_id] for cell in found[key] for row in cell.runs.rows
+                )
+            )
         return [
             Panel(_place_text(found[key][0].place, said), tuple(self._in_label_order(found[key])))
-            for key in sorted(found, key=lambda key: [_natural(text) for text in key])
+            for key in order
         ]
 
     def shared(self, sides: Sequence[str] = ("task", "width", "depth")) -> str:

@@ -17,7 +17,7 @@ from recollect.analysis.seeds import TAUS, seed_spread, windows_by_threshold
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, INK, LineStyle, shade
 from recollect.plotting.settings import print_style
-from recollect.plotting.text import plain, write
+from recollect.plotting.text import NAME_LETTER, plain, write
 from recollect.reports.pictures.captions import caption
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Panel, Shown, ShownCell
@@ -26,21 +26,25 @@ LEVELS = TAUS
 SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
 BAR, LINE_INCHES = 0.62, 0.21
 PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
+USUAL_NAME = 14  # letters that a panel of this width has room for; longer names widen it
+GAP = 0.03  # between panels, of their width: words stand on both sides of it
 
 
 def draw(shown: Shown, look: Look) -> Figure:
     """One panel per task and size, one under the other so that rates can be compared."""
-    panels = shown.panels()
+    panels = shown.panels(by_rows=look.by_rows)
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
     heights = [FRAME_INCHES + LINE_INCHES * len(panel.cells) for panel in panels]
     with print_style():
-        columns = sheet.columns_for(len(panels), PANEL_WIDTH, most=2)
+        longest = max(len(_name(cell, shown)) for cell in shown.cells)
+        panel_width = PANEL_WIDTH + NAME_LETTER * max(0, longest - USUAL_NAME)
+        columns = sheet.columns_for(len(panels), panel_width, most=2)
         rows = -(-len(panels) // columns)
         tall = [max(heights[row * columns : (row + 1) * columns]) for row in range(rows)]
         figure, axes = sheet.panel_grid(
             rows,
             columns,
-            (PANEL_WIDTH, sum(tall) / rows),
+            (panel_width, sum(tall) / rows),
             gridspec_kw={"height_ratios": tall},
         )
         for number, ax in enumerate(axes.flat):
@@ -58,11 +62,13 @@ def draw(shown: Shown, look: Look) -> Figure:
         score = small_print.score_label(shown.runs)
         what = (
             f"W(τ): the decades of learning rate, contiguous around the best one (white), at which "
-            f"the mean {score} over seeds is at least τ. Right: W({LEVELS[0]:g}) in decades, in "
-            "brackets its 95 % bootstrap interval over seeds; ≥ and an arrow: the grid ended first."
+            f"the mean {score} over {small_print.seeds_text(shown.runs)} is at least τ. Right: "
+            f"W({LEVELS[0]:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
+            "as a thin line at each edge: 95 % bootstrap intervals over seeds."
         )
         title = f"Windows: {shown.shared()}".rstrip(": ")
-        return sheet.finish(figure, title, entries, caption(shown, what, panels, shown.shared()))
+        text = caption(shown, what, panels, shown.shared())
+        return sheet.finish(figure, title, entries, text, gap=GAP)
 
 
 def _draw_panel(ax: Axes, panel: Panel, shown: Shown, lines: int) -> None:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from recollect.analysis import Curves
 from recollect.plotting.settings import PRINT_DPI, to_bytes
 from recollect.plotting.text import mixer_title, plain
+from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.request import PictureRequest
 from recollect.reports.pictures.shown import Source
 from recollect.rows import RunRow
@@ -17,8 +18,11 @@ from recollect.store.durable import write_atomically
 def draw_card(
     own: Sequence[RunRow], baselines: Sequence[RunRow], curves: Curves, names: Sequence[str]
 ) -> Figure:
-    """One panel a cell; `names` are the scored mixers'. There must be a result among the rows."""
-    drawn = PictureRequest("windows").draw(Source("card", [*own, *baselines], curves))
+    """One panel a cell in the order of the card, its headline first; `names` are the scored
+    mixers'. There must be a result among the rows.
+    """
+    source = Source("card", [*own, *baselines], curves)
+    drawn = PictureRequest("windows", Look(by_rows=True)).draw(source)
     bold = {plain(mixer_title(name)) for name in names}
     for ax in drawn.axes:
         for label in ax.get_yticklabels():

@@ -1,53 +1,18 @@
-"""Pictures of any rows: what is drawn, in which panel, how it is named, and what is refused."""
-
-import math
+"""Pictures of any rows, whatever their kind: panels, names, sizes, what is refused, two folders
+over each other.
+"""
 
 import pytest
-from rows_made import HOSTILE, make_curve, make_row, make_sweep
+from pictures_made import NARROW, WIDE, draw, lines, points, source, two_mixers, words
+from rows_made import HOSTILE, make_row, make_sweep
 from study_made import study_rows
 
-from recollect.analysis import ZOOLOGY_RATES, group_cells
-from recollect.analysis.seeds import TAUS
+from recollect.analysis import group_cells
 from recollect.errors import SpecError
 from recollect.plotting.colours import mixer_style
 from recollect.plotting.settings import to_bytes
 from recollect.plotting.sheet import Frame
-from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
-
-WIDE = {1e-4: [0.3, 0.4], 1e-3: [1.0, 0.98], 1e-2: [0.95, 0.93], 1e-1: [0.1, 0.3]}
-NARROW = {1e-4: [0.2, 0.2], 1e-3: [0.99, 0.98], 1e-2: [0.2, 0.2], 1e-1: [0.0, 0.0]}
-OPEN = {1e-4: [0.2, 0.2], 1e-3: [0.97, 0.95], 1e-2: [1.0, 1.0], 1e-1: [1.0, 1.0]}
-
-
-def source(rows, name="mine", curves=None):
-    return Source(name, rows, curves or {row.run_id: make_curve([0.1, 0.5, 0.9]) for row in rows})
-
-
-def two_mixers():
-    """A mixer of the table and one of a plug-in."""
-    return make_sweep(WIDE) + make_sweep(NARROW, "leaky")
-
-
-def draw(kind, *sources, **request):
-    return PictureRequest(kind, **request).draw(*sources)
-
-
-def lines(ax, label):
-    return [line for line in ax.get_lines() if line.get_label() == label]
-
-
-def points(line):
-    return list(zip(line.get_xdata(), line.get_ydata(), strict=True))
-
-
-def words(figure):
-    found = [text.get_text() for text in figure.texts]
-    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    for ax in figure.axes:
-        found += [ax.get_title(loc="left"), *(text.get_text() for text in ax.texts)]
-        found += [tick.get_text() for tick in ax.get_yticklabels()]
-    return " ".join(found)
-
+from recollect.reports.pictures import KINDS, Look, PictureRequest, read_size
 
 # ---- what every kind has in common ----
 
@@ -92,6 +57,7 @@ def test_the_caption_names_what_is_shown(kind):
     rows += [make_row("later", score=None, status="todo")]
     text = words(draw(kind, source(rows)))
     assert "2 layers" in text
+    assert "2 seeds" in text
     assert "24 of 25 planned runs have a result, none diverged" in text
     assert "No result yet: later" in text
     assert "weight decay 0.1" in text
@@ -157,6 +123,13 @@ def test_a_panel_for_each_task_and_size_in_the_order_of_numbers():
         draw("rates", source(many))
 
 
+def test_panels_in_the_order_of_the_rows_if_that_is_asked_for():
+    rows = [row for width in (64, 8, 16) for row in make_sweep(NARROW, width=width)]
+    figure = draw("windows", source(rows), look=Look(by_rows=True))
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["width 64", "width 8", "width 16"]
+
+
 def test_only_the_rows_that_were_asked_for():
     rows = make_sweep(WIDE) + make_sweep(WIDE, width=128)
     figure = draw("rates", source(rows), where=("model.width=128",))
@@ -212,105 +185,6 @@ def test_the_file_must_be_a_picture(tmp_path):
         SpecError, match=r"-o 'a.md': the file's name must end in .png, .svg or .pdf"
     ):
         request.write(source(two_mixers()), output=tmp_path / "a.md")
-
-
-# ---- rates ----
-
-
-def test_rates_show_means_bands_crosses_and_windows():
-    rows = [*two_mixers(), make_row("leaky", 1.0, 1, status="diverged", diverged_step=3)]
-    (ax,) = draw("rates", source(rows)).axes
-    attention, leaky = group_cells(rows)
-    [mean] = lines(ax, "Attention")
-    assert points(mean) == [(rate.lr, rate.mean) for rate in attention.rates]
-    crosses = [point for line in lines(ax, "diverged") for point in points(line)]
-    assert crosses == [(1.0, rows[-1].score)]
-    bars = [tuple(line.get_xdata()) for line in lines(ax, "window")]
-    assert bars == [
-        (window.low, window.high) for cell in (attention, leaky) if (window := cell.window(0.9))
-    ]
-    drawn = {line.get_xdata()[0] for line in lines(ax, "sparse rate")}
-    assert drawn == set(ZOOLOGY_RATES)
-
-
-def test_an_open_window_ends_in_an_arrow():
-    (ax,) = draw("rates", source(make_sweep(OPEN))).axes
-    assert [line.get_marker() for line in lines(ax, "window's end")] == ["|", ">"]
-
-
-# ---- windows ----
-
-
-def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
-    rows = make_sweep(NARROW, "leaky") + make_sweep(WIDE) + make_sweep({1e-3: [0.5, 0.4]}, "lost")
-    (ax,) = draw("windows", source(rows)).axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["Attention", "leaky", "lost"]
-    cell = group_cells(make_sweep(WIDE))[0]
-    expected = [window for tau in TAUS if (window := cell.window(tau))]
-    bars = [patch for patch in ax.patches if patch.get_y() < 0.5]
-    assert [patch.get_label() for patch in bars] == [f"W({window.tau:g})" for window in expected]
-    for patch, window in zip(bars, expected, strict=True):
-        assert patch.get_x() == window.low
-        assert math.isclose(patch.get_x() + patch.get_width(), window.high)
-    notes = [text.get_text() for text in ax.texts]
-    assert "best 0.450 at 1e-3" in notes
-    assert "none" in notes
-
-
-def test_three_seeds_give_intervals_and_an_open_window_a_bound():
-    rows = make_sweep({lr: [*scores, scores[0]] for lr, scores in OPEN.items()})
-    (ax,) = draw("windows", source(rows)).axes
-    [note] = [text.get_text() for text in ax.texts]
-    assert note.startswith("≥ 2.1 [")
-    assert len(lines(ax, "edge over seeds")) == 1, "the other edge is the grid's"
-
-
-# ---- curves ----
-
-
-def test_curves_show_both_losses_and_the_score_of_the_median_seed_in_full():
-    rows = make_sweep({1e-4: [0.1, 0.1, 0.1], 1e-3: [0.9, 0.5, 0.7]})
-    curves = {row.run_id: make_curve([0.1, row.score]) for row in rows}
-    train, test, score = draw("curves", source(rows, curves=curves)).axes
-    assert [ax.get_title(loc="left") for ax in (train, test, score)] == [
-        "train loss",
-        "test loss",
-        "accuracy",
-    ]
-    [full] = lines(score, "Attention")
-    assert list(full.get_ydata()) == [0.1, 0.7]
-    assert sorted(line.get_ydata()[-1] for line in lines(score, "other seed")) == [0.5, 0.9]
-
-
-def test_curves_without_an_evaluation_are_refused():
-    with pytest.raises(SpecError, match="no run has an evaluation"):
-        PictureRequest("curves").draw(Source("mine", two_mixers(), {}))
-
-
-# ---- scaling ----
-
-
-def test_scaling_shows_best_score_and_window_against_the_first_size_that_differs():
-    rows = make_sweep(NARROW, width=64) + make_sweep(OPEN, width=128)
-    upper, lower = draw("scaling", source(rows)).axes
-    [best] = lines(upper, "Attention")
-    assert points(best) == [(64, 0.985), (128, 1.0)]
-    [decades] = lines(lower, "Attention")
-    cells = group_cells(rows)
-    assert points(decades) == [(64, cells[0].window().decades), (128, cells[1].window().decades)]
-    assert lower.get_xlabel() == "width"
-    assert any("at least" in str(group.get_label()) for group in lower.containers)
-
-
-def test_scaling_against_what_was_counted():
-    rows = [
-        make_row(lr=lr, model={"width": width}, parameters=100 * width)
-        for width in (16, 32)
-        for lr in (1e-3, 1e-2)
-    ]
-    upper, lower = draw("scaling", source(rows), look=Look(against="parameters")).axes
-    assert [x for x, _ in points(lines(upper, "Attention")[0])] == [1600, 3200]
-    assert lower.get_xlabel() == "parameters"
 
 
 # ---- two folders ----
