@@ -15,7 +15,7 @@ from typing import Any
 
 from recollect.errors import StoreError
 from recollect.rows import STATUSES, Evaluation, Status
-from recollect.store.ownership import Lease, is_dead, shares_clock
+from recollect.store.ownership import Lease, host, is_dead, shares_clock
 from recollect.store.reading.checksums import checksum
 from recollect.store.reading.reader import Reader
 from recollect.store.reading.values import STOPS, BadRowError, number, point, table
@@ -144,9 +144,12 @@ class Store(Reader):
                 failure=f"lost: {MAX_LOST} attempts in a row ended without progress",
             )
             for owner in sorted({owner for _, _, owner in stale}):
+                left = sum(owner == other for _, _, other in stale)
                 self._note(
                     "lost",
-                    f"{sum(owner == other for _, _, other in stale)} runs taken back from {owner}",
+                    f"{left} {'run was' if left == 1 else 'runs were'} left by a process on "
+                    f"{host(owner) or 'an unknown machine'} that died or was cut off: each goes on "
+                    "from its last checkpoint, or from its start",
                 )
         return [run_id for run_id, _, _ in stale if run_id in taken]
 

@@ -165,6 +165,20 @@ def test_stores_are_merged_and_conflicts_have_their_own_exit_code(recollect, fol
     assert f"no results in {tmp_path / 'nowhere'}" in complaints
 
 
+def test_status_says_what_a_lost_process_means(recollect, tmp_path):
+    make_store(tmp_path, [make_row(lr=lr, score=None, status="todo") for lr in (1e-3, 1e-2)])
+    with Store.open(tmp_path) as store:
+        owner = "laptop|boot|4711|99"
+        store.claim([row.run_id for row in store.rows()], owner, lease_s=60)
+        assert len(store.reclaim(dead=lambda other: other == owner)) == 2
+    _, told, _ = recollect("status", tmp_path)
+    assert (
+        "note: lost: 2 runs were left by a process on laptop that died or was cut off: each goes "
+        "on from its last checkpoint, or from its start" in told
+    )
+    assert "4711" not in told
+
+
 def test_status_calls_no_rate_best_where_every_run_diverged(recollect, tmp_path):
     lost = [
         make_row(lr=lr, score=None, status="diverged", diverged_step=3) for lr in (1e-2, 1e-1, 1.0)
