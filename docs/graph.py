@@ -39,7 +39,8 @@ ABOUT = {
     "weights and checkpoints": "tensors on the disk",
     "running": "planning, engine, workers",
     "reports": "figures, claims, card, page",
-    "interface": "Python and the command line",
+    "Python interface": "run, Results",
+    "command line": "the verbs and what they print",
 }
 
 

@@ -33,7 +33,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "store.checking.folder", "store.tensor_file", "store.checkpoint", "store.weights"),
     "running": ("running", "running.*"),
     "reports": ("reports", "reports.*"),
-    "interface": ("api", "api.*", "cli", "cli.*", "__main__"),
+    "Python interface": ("api", "api.*"),
+    "command line": ("cli", "cli.*", "__main__"),
 }  # fmt: skip
 
 

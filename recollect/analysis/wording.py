@@ -34,6 +34,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def time_text(seconds: float) -> str:
+    """12 s, 3 min 20 s, 1 h 5 min"""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def counts_text(counts: Mapping[Status, int]) -> str:
     """The sum of planned runs written out, so that no run can go missing unnoticed."""
     return f"{sum(counts.values())} planned = " + " + ".join(

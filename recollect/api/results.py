@@ -46,7 +46,7 @@ class Results:
         >>> recollect.Results.load("out").folders
         (PosixPath('out'),)
         """
-        from recollect.cli.options import collect_planned
+        from recollect.running.cluster.collect import collect_planned
 
         folders = collect_planned([Path(folder), *map(Path, more)])
         return cls(RunSet.load_all(folders), tuple(folders))

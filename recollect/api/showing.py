@@ -15,7 +15,7 @@ from recollect.running.events import Event, ignore
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from recollect.cli.view import Screen
+    from recollect.reports.live.view import Screen
 
 EVERY_S = 0.5  # at most so often is the picture of a notebook drawn anew
 COLUMNS = 110
@@ -33,7 +33,8 @@ def shown(folder: Path, progress: bool | None) -> Iterator[Callable[[Event], Non
     """
     notebook = in_notebook()
     if progress or (progress is None and (notebook or sys.stdout.isatty())):
-        from recollect.cli.view import Terminal, TrainingView
+        from recollect.reports.live.terminal import Terminal
+        from recollect.reports.live.view import TrainingView
 
         screen: Screen = NotebookScreen() if notebook else Terminal()
         with TrainingView(folder, screen=screen) as view:
@@ -91,7 +92,7 @@ class NotebookScreen:
         from rich.console import Console, Group
         from rich.text import Text
 
-        from recollect.cli.printing import Printable
+        from recollect.reports.live.terminal import Printable
 
         picture = [] if self._picture is None else [self._picture]
         console = Console(

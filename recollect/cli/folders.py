@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.options import Folder, Plugins, collect_planned, load_plugins
+from recollect.cli.options import Folder, Plugins, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say, write
 from recollect.errors import StoreError, noticing_damage
 
@@ -185,6 +185,7 @@ def export(
     """
     from recollect.analysis import count_text
     from recollect.reports.exports.request import ExportRequest
+    from recollect.running.cluster.collect import collect_planned
     from recollect.running.results import RunSet
 
     request = ExportRequest.read(form, to, output, curves, project, licence, salvage)

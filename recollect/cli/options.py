@@ -6,21 +6,16 @@ from typing import Annotated
 import typer
 
 
-def collect_planned(folders: list[Path]) -> list[Path]:
-    """A folder that many machines train is read as it stands now."""
-    from recollect.running.cluster.plan import is_planned, read_plan
+def _as_they_stand(folders: list[Path]) -> list[Path]:
+    from recollect.running.cluster.collect import collect_planned
 
-    for folder in filter(is_planned, folders):
-        from recollect.running.cluster.collect import collect_once
-
-        collect_once(read_plan(folder))
-    return folders
+    return collect_planned(folders)
 
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of results")]
 Folders = Annotated[
     list[Path],
-    typer.Argument(metavar="DIR", help="folders of results, read as one", callback=collect_planned),
+    typer.Argument(metavar="DIR", help="folders of results, read as one", callback=_as_they_stand),
 ]
 Out = Annotated[
     Path,

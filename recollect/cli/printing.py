@@ -1,23 +1,15 @@
 """How the command line says things: plain lines, complaints on standard error, tables."""
 
-import contextlib
-import io
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Sequence
+from typing import Any
 
-from recollect.errors import ReaderGone, ResourceError, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.segment import Segment
+from recollect.errors import printable
+from recollect.reports.live.terminal import Printable, silence
+from recollect.reports.live.terminal import say as say
+from recollect.reports.live.terminal import write as write
 
 MOST_COMPLAINTS = 5
-
-
-def say(text: str) -> None:
-    write(f"{printable(text)}\n")
 
 
 def complain(text: str) -> None:
@@ -25,7 +17,7 @@ def complain(text: str) -> None:
     try:
         print(f"recollect: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:
-        _silence(sys.stderr)
+        silence(sys.stderr)
 
 
 def complain_some(lines: Sequence[str]) -> None:
@@ -34,15 +26,6 @@ def complain_some(lines: Sequence[str]) -> None:
         complain(line)
     if len(lines) > MOST_COMPLAINTS:
         complain(f"and {len(lines) - MOST_COMPLAINTS} more of that kind")
-
-
-def time_text(seconds: float) -> str:
-    """12 s, 3 min 20 s, 1 h 5 min"""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def show_step(text: str, is_last: bool = True) -> None:
@@ -60,40 +43,3 @@ def render(renderable: Any) -> None:
     with console.capture() as drawn:
         console.print(Printable(renderable))
     write(drawn.get())
-
-
-class Printable:
-    """What rich draws, with control characters spelt out: a cell of a table may hold a stored name.
-    rich adds its own colours later, so those stay.
-    """
-
-    def __init__(self, renderable: Any):
-        self._renderable = renderable
-
-    def __rich_console__(
-        self, console: "Console", options: "ConsoleOptions"
-    ) -> Iterator["Segment"]:
-        for segment in console.render(self._renderable, options):
-            yield segment if segment.control else segment._replace(text=printable(segment.text))
-
-
-def write(text: str) -> None:
-    """Text that ends its own lines. What cannot be written is an error."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence(sys.stdout)
-        raise ReaderGone from None
-    except OSError as error:
-        _silence(sys.stdout)
-        raise ResourceError(
-            f"standard output cannot be written ({error.strerror}); what was finished is safe\n"
-            "make room, or send it elsewhere"
-        ) from None
-
-
-def _silence(stream: TextIO) -> None:
-    """What is left in its buffer must not be an error of the interpreter's end."""
-    with contextlib.suppress(io.UnsupportedOperation, OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
-from recollect.cli.printing import complain_some, render, say, show_step, time_text, write
+from recollect.cli.printing import complain_some, render, say, show_step, write
 from recollect.errors import SpecError, printable
 
 
@@ -87,6 +87,8 @@ def inspect(
 
 def _ask_to_train(steps: int, seconds: float) -> None:
     """Before a run is trained again; without a terminal nobody can be asked."""
+    from recollect.analysis.wording import time_text
+
     cost = f"{steps:,} steps, about {time_text(seconds)}"
     if not sys.stdin.isatty():
         raise SpecError(

@@ -10,7 +10,7 @@ from rich.text import Text
 from recollect.analysis import Cell, decades_text, rate_text, remaining_s, score_text
 from recollect.analysis.naming import differing_keys, join_name, settings_text, short_labels
 from recollect.analysis.settings import cell_settings
-from recollect.cli.printing import time_text
+from recollect.analysis.wording import time_text
 from recollect.cli.tables import plain_table
 from recollect.rows import RunRow
 

@@ -35,7 +35,7 @@ def train_and_tell(
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()  # before torch, which takes its time to load
-    from recollect.cli.view import TrainingView
+    from recollect.reports.live.view import TrainingView
     from recollect.running import engine
 
     try:

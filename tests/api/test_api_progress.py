@@ -15,7 +15,10 @@ import pytest
 import recollect
 from recollect.api import showing
 from recollect.api.showing import EVERY_S, MOST_LINES, NotebookScreen, in_notebook
+from recollect.running.engine import plan
 from recollect.running.events import RunEnded
+from recollect.spec.sweep import build_sweep
+from recollect.store import Store
 
 TABLE: dict[str, Any] = {
     "name": "tiny",
@@ -39,6 +42,21 @@ def test_lines_if_they_are_asked_for_and_the_listener_still_hears(tmp_path: Path
     assert lines[0] == f"tiny: 2 runs, 2 new -> {tmp_path}"
     assert [line.split(" ")[:2] for line in lines[1:]] == [["[1/2]", "done"], ["[2/2]", "done"]]
     assert sum(isinstance(event, RunEnded) for event in heard) == 2
+
+
+def test_what_another_process_plans_meanwhile_is_counted_too(tmp_path: Path, capsys):
+    """It is trained here, like all that the folder holds."""
+    more = build_sweep(TABLE | {"model": TABLE["model"] | {"mixer": "mamba"}}, source="")
+
+    def plan_more(event: object) -> None:
+        if isinstance(event, RunEnded):
+            with Store.open(tmp_path) as other:
+                plan(other, more)
+
+    recollect.run(TABLE, tmp_path, device="cpu", progress=True, listen=plan_more)
+    lines = capsys.readouterr().out.splitlines()
+    counts = [line.split(" ")[0] for line in lines if line.startswith("[")]
+    assert counts == ["[1/2]", "[2/2]", "[3/4]", "[4/4]"]
 
 
 def test_a_terminal_has_a_bar(tmp_path: Path):

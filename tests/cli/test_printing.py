@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 from rows_made import make_row
 
-from recollect.cli.printing import Printable, render
-from recollect.cli.progress import Progress
+from recollect.cli.printing import render
 from recollect.cli.tables import plain_table
+from recollect.reports.live.progress import Progress
+from recollect.reports.live.terminal import Printable
 from recollect.store import PlannedRun, Result, Store
 
 # A new title of the window, a cleared screen, a line over the one before, text from right to left.

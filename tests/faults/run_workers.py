@@ -24,8 +24,8 @@ import torch
 from harness import Acknowledge
 
 from recollect.cli import app as cli
-from recollect.cli import view
 from recollect.reports import page
+from recollect.reports.live import view
 from recollect.running import engine
 from recollect.running import pack as packs
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded

@@ -9,9 +9,9 @@ from plotly import offline
 from run_workers import M, sweep
 
 from recollect.analysis import export
-from recollect.cli import view
 from recollect.ops import dispatch as kernels
 from recollect.reports import page as report
+from recollect.reports.live import view
 from recollect.reports.page import gather as evidence
 from recollect.reports.paper import claims, figures
 from recollect.running import spending

@@ -121,7 +121,7 @@ def work(
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()  # before torch, which takes its time to load
-    from recollect.cli.view import TrainingView
+    from recollect.reports.live.view import TrainingView
     from recollect.running.cluster.attempt import work_on_pack
     from recollect.running.cluster.plan import read_plan
     from recollect.running.processes.devices import choose_device

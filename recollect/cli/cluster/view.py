@@ -4,7 +4,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.printing import render, say, time_text, write
+from recollect.analysis.wording import time_text
+from recollect.cli.printing import render, say, write
 from recollect.running.cluster.jobs import recorded_jobs
 from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.cluster.slurm import SlurmOptions, TaskState, chunks, script, task_states

@@ -24,7 +24,7 @@ from typing import Literal, Self
 
 from recollect.errors import RecollectError, StoreError
 from recollect.rows import WITH_RESULT, Evaluation
-from recollect.running.cluster.plan import Plan
+from recollect.running.cluster.plan import Plan, is_planned, read_plan
 from recollect.running.cluster.spool import Attempt, SpoolReader, attempts, checkpoint_folder
 from recollect.store import Result, Store
 from recollect.store.database import FILE
@@ -271,6 +271,13 @@ def collect_once(plan: Plan, settle: Settle | None = None) -> Collected:
     """Collect, publish, sweep."""
     with Collector(plan, settle) as collector:
         return next(collector.follow(lambda _: False))
+
+
+def collect_planned(folders: Sequence[Path]) -> list[Path]:
+    """The folders themselves, those among them that many machines train as they stand now."""
+    for folder in filter(is_planned, folders):
+        collect_once(read_plan(folder))
+    return list(folders)
 
 
 def _records_read(folder: Path, plan: Plan) -> int:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from shown import rendered
 
-from recollect.cli import progress as view
-from recollect.cli.progress import Progress
+from recollect.reports.live import progress as view
+from recollect.reports.live.progress import Progress
 from recollect.rows import Evaluation, RunRow
 from recollect.running.events import (
     Advanced,
@@ -129,6 +129,19 @@ def test_packs_side_by_side_count_apart(runs):
         RunEnded(runs[2], "done", looked(1.0), 100),
     )
     assert (progress.done, progress.ended) == (200, 2)
+
+
+def test_runs_that_another_process_planned_since_count_on_both_sides(runs, make_run):
+    progress = feed(Progress([row(run) for run in runs]), PackStarted(runs, 0))
+    advance(progress, 100, 3)
+    feed(progress, *(RunEnded(run, "done", looked(0.9), 100) for run in runs))
+    late = make_run({"model.mixer": {"name": "mamba"}, "train.lr": 1.0, "train.steps": 40})
+    feed(progress, PackStarted((late,), 0, pack=1))
+    assert (progress.ended, progress.runs) == (3, 4)
+    assert (progress.done, progress.total) == (300, 340)
+    ended = RunEnded(late, "failed", None, 0, "error")
+    assert progress.line(feed(progress, ended) and ended).startswith("[4/4] failed mamba")
+    assert (progress.done, progress.total) == (340, 340)
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import rich.console
-from rich.live import Live
 
-from recollect.cli.printing import Printable, say
-from recollect.cli.progress import Progress
-from recollect.errors import printable
+from recollect.reports.live.progress import Progress
+from recollect.reports.live.terminal import Terminal
 from recollect.running.events import (
     DeviceProgress,
     Event,
@@ -34,34 +32,6 @@ class Screen(Protocol):
 
     def close(self) -> None:
         """Show it for the last time."""
-
-
-class Terminal:
-    """Standard output; where that is no terminal, lines alone."""
-
-    def __init__(self) -> None:
-        self._live: Live | None = None
-
-    def say(self, line: str) -> None:
-        if self._live:
-            self._live.console.print(printable(line), markup=False, highlight=False)
-        else:
-            say(line)
-
-    def show(self, picture: rich.console.RenderableType) -> bool:
-        console = rich.console.Console()
-        if console.is_terminal:
-            self._live = Live(Printable(picture), console=console, refresh_per_second=4)
-            self._live.start()
-        return self._live is not None
-
-    def refresh(self) -> None:
-        """A thread of its own does that."""
-
-    def close(self) -> None:
-        if self._live:
-            self._live.stop()
-            self._live = None
 
 
 class TrainingView:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from recollect.analysis import rate_text, score_text
 from recollect.analysis.naming import names_by_run
-from recollect.cli.printing import time_text
+from recollect.analysis.wording import time_text
 from recollect.rows import RunRow
 from recollect.running.events import (
     Advanced,
@@ -56,8 +56,9 @@ class Progress:
         step_s: Mapping[str, float] | None = None,
     ):
         """`operations`: of a run-step; `step_s`: its seconds, of shapes that were timed before."""
-        self.runs, self.processes, self.devices = len(rows), processes, DeviceSpeeds()
-        self.ended = sum(row.is_finished for row in rows)
+        self.processes, self.devices = processes, DeviceSpeeds()
+        self._runs = {row.run_id for row in rows}
+        self._ended = {row.run_id for row in rows if row.is_finished}
         self.total = sum(int(row.spec["train"]["steps"]) for row in rows)
         self._names = names_by_run(rows)
         self._speeds = SpeedModel(count=operations)
@@ -88,6 +89,16 @@ class Progress:
                 self._speeds.measure(run, step_s[run.shape_id])
 
     @property
+    def runs(self) -> int:
+        """All that are known of; more, once another process has planned more in this folder."""
+        return len(self._runs)
+
+    @property
+    def ended(self) -> int:
+        """Runs, before training began and since."""
+        return len(self._ended)
+
+    @property
     def done(self) -> int:
         """Run-steps that need not be made any more."""
         return self.total - self._work.run_steps
@@ -107,6 +118,7 @@ class Progress:
                     event.runs[0], {run.run_id: run for run in event.runs}, event.from_step
                 )
                 for run in event.runs:
+                    self._meet(run)
                     work.begin(run)
                 # Steps behind a checkpoint were made by an earlier process: they are done, but tell
                 # nothing about speed.
@@ -133,10 +145,18 @@ class Progress:
             case SearchRound():
                 self._search = f"{event.sweep}: {event.text}"
             case RunEnded():
-                self.ended += 1
+                self._meet(event.run)
+                self._ended.add(event.run.run_id)
                 failed = event.status == "failed"  # that says nothing about how soon others end
                 work.end(event.run, event.run.train.steps if failed else event.steps)
                 work.move(event.run.shape_id, self._left_of(event.run))
+
+    def _meet(self, run: RunSpec) -> None:
+        """A worker trains whatever its folder holds, also what was planned there since."""
+        if run.run_id not in self._runs:
+            self._runs.add(run.run_id)
+            self.total += run.train.steps
+            self._work.plan(run)
 
     def _move(self, event: RunProgress) -> None:
         """A run of another process: where it stands, and what its steps took."""

@@ -1,0 +1,90 @@
+"""Standard output as a training is shown on it: lines, and where it is a terminal a picture that
+changes in its place. Nothing here loads rich before there is something to draw.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+from recollect.errors import ReaderGone, ResourceError, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.live import Live
+    from rich.segment import Segment
+
+
+class Terminal:
+    """A `Screen`; where standard output is no terminal, lines alone."""
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+
+    def say(self, line: str) -> None:
+        if self._live:
+            self._live.console.print(printable(line), markup=False, highlight=False)
+        else:
+            say(line)
+
+    def show(self, picture: "RenderableType") -> bool:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console()
+        if console.is_terminal:
+            self._live = Live(Printable(picture), console=console, refresh_per_second=4)
+            self._live.start()
+        return self._live is not None
+
+    def refresh(self) -> None:
+        """A thread of its own does that."""
+
+    def close(self) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+
+class Printable:
+    """What rich draws, with control characters spelt out: a cell of a table may hold a stored name.
+    rich adds its own colours later, so those stay.
+    """
+
+    def __init__(self, renderable: Any):
+        self._renderable = renderable
+
+    def __rich_console__(
+        self, console: "Console", options: "ConsoleOptions"
+    ) -> Iterator["Segment"]:
+        for segment in console.render(self._renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def say(text: str) -> None:
+    """One line."""
+    write(f"{printable(text)}\n")
+
+
+def write(text: str) -> None:
+    """Text that ends its own lines. What cannot be written is an error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+        raise ReaderGone from None
+    except OSError as error:
+        silence(sys.stdout)
+        raise ResourceError(
+            f"standard output cannot be written ({error.strerror}); what was finished is safe\n"
+            "make room, or send it elsewhere"
+        ) from None
+
+
+def silence(stream: TextIO) -> None:
+    """What is left in its buffer must not be an error of the interpreter's end."""
+    with contextlib.suppress(io.UnsupportedOperation, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
