@@ -103,7 +103,8 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
         f"{count_text(found.checkpoints, 'checkpoint')}, {found.weights} files of weights"
     )
     if found.unsummed:
-        say(f"{count_text(found.unsummed, 'run')} older than checksums: no checksum yet")
+        older = count_text(found.unsummed, "run")
+        say(f"{older} older than checksums: whether a number was changed cannot be told")
     if found.unread:
         say(
             f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right, what "
@@ -111,7 +112,7 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
         )
     if found.findings:
         raise typer.Exit(StoreError.exit_code)
-    say("all as it was written")
+    say("all else is as it was written" if found.unsummed else "all as it was written")
 
 
 def merge(

@@ -67,11 +67,11 @@ class PackQueue:
         self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
         self.home = home or Home()
         self._known = WaitingRuns()  # at home here
+        self._chosen: tuple[frozenset[str], WaitingRuns] | None = None  # of them, by a selection
         self._elsewhere: dict[str, Waiting] = {}
         self._is_stale = True
         self._told: set[str] = set()
         self._sought = False  # whether checkpoints were looked for at all
-        self._placed: dict[str, int] = {}  # of each run the attempt whose device was looked at
         self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
 
     def next(self, selection: Selection, packs: Sequence[Pack], places: int) -> Choice | None:
@@ -80,8 +80,6 @@ class PackQueue:
         """
         while True:
             waiting = self.waiting(selection)
-            if self._leave_begun(waiting):
-                continue
             if not packs and (self._take_over(selection) or self._leave_large(waiting)):
                 continue
             if packs:
@@ -92,7 +90,7 @@ class PackQueue:
                 return None
             if self._confirm(found.runs):
                 for run in found.runs:
-                    self._known.drop(run.run_id)
+                    self._drop(run.run_id)
                 if found.saved is None:
                     return Choice(found.runs, None, found.limit)
                 try:
@@ -111,13 +109,18 @@ class PackQueue:
         """What is todo here, except that other processes may have begun some of it."""
         if self._is_stale or not self._known:
             self._read()
-        return self._known if selection.run_ids is None else self._known.select(selection.run_ids)
+        if selection.run_ids is None:
+            return self._known
+        if self._chosen is None or self._chosen[0] is not selection.run_ids:
+            self._chosen = selection.run_ids, self._known.select(selection.run_ids)
+        return self._chosen[1]
 
     def next_shapes(self, selection: Selection) -> Iterator[RunSpec]:
         """One run of each shape that waits, in the order in which shapes will have their turn."""
+        self.waiting(selection)
         chosen = selection.run_ids
-        both = Selection(None if chosen is None else chosen | selection.later)
-        return self.waiting(both).shapes(self.shapes.data_there)
+        both = None if chosen is None else chosen | selection.later
+        return self._known.shapes(self.shapes.data_there, both)
 
     def read_again(self) -> None:
         """Something came back to be done."""
@@ -189,7 +192,19 @@ class PackQueue:
                 elsewhere[todo.run_id] = waiting
         for run_id in gone:
             self._known.drop(run_id)
-        self._elsewhere, self._is_stale = elsewhere, False
+        self._elsewhere, self._is_stale, self._chosen = elsewhere, False, None
+
+    def _put(self, waiting: Waiting) -> None:
+        """What is new about a run that waits here."""
+        self._known.put(waiting)
+        if self._chosen is not None and waiting.run.run_id in self._chosen[0]:
+            self._chosen[1].put(waiting)
+
+    def _drop(self, run_id: str) -> None:
+        """It waits here no longer."""
+        self._known.drop(run_id)
+        if self._chosen is not None and run_id in self._chosen[0]:
+            self._chosen[1].drop(run_id)
 
     def _take_over(self, selection: Selection) -> bool:
         """Where nothing at home waits, some of what waits elsewhere is at home here from now on;
@@ -206,7 +221,7 @@ class PackQueue:
         ]
         self.home.take_over(runs, self.shapes.compiled)
         for run in filter(self.home.holds, runs):
-            self._known.put(self._elsewhere.pop(run.run_id))
+            self._put(self._elsewhere.pop(run.run_id))
         return bool(self.waiting(selection))
 
     def _leave_large(self, waiting: WaitingRuns) -> bool:
@@ -219,32 +234,6 @@ class PackQueue:
         self.leave(run)
         return True
 
-    def _leave_begun(self, waiting: WaitingRuns) -> bool:
-        """Runs that another kind of device has begun are left to it, since bits depend on it;
-        whether any were.
-        """
-        if self._allow_drift or not self.home.is_shared:
-            return False
-        new = {
-            run_id: entry
-            for run_id, entry in waiting.begun().items()
-            if self._placed.get(run_id) != entry.attempt
-        }
-        if not new:
-            return False
-        self._placed |= {run_id: entry.attempt for run_id, entry in new.items()}
-        found = checkpoint.find(self.checkpoints, self.store.key)
-        here = Environment.here(self.shapes.device).device
-        usable = {run_id: self._usable(entry.run, found) for run_id, entry in new.items()}
-        left = [
-            run_id
-            for run_id, saved in usable.items()
-            if saved is not None and saved.environment.device not in ("", here)
-        ]
-        self.home.leave_begun(left)
-        self._is_stale = self._is_stale or bool(left)
-        return bool(left)
-
     def _confirm(self, runs: Sequence[RunSpec]) -> bool:
         """Whether these are todo as they are known; what is not is put right."""
         todo = {entry.run_id: entry for entry in self.store.todo([run.run_id for run in runs])}
@@ -252,9 +241,9 @@ class PackQueue:
         for run in runs:
             entry = todo.get(run.run_id)
             if entry is None:
-                self._known.drop(run.run_id)
+                self._drop(run.run_id)
             else:
-                self._known.put(Waiting(run, entry.attempt, entry.pack_limit))
+                self._put(Waiting(run, entry.attempt, entry.pack_limit))
         return before == [self._known.get(run.run_id) for run in runs]
 
     def _saved(self, waiting: Callable[[str], Waiting | None], begun: Group) -> _Candidate | None:

@@ -17,6 +17,7 @@ from recollect.store.commits import CommitMark
 from recollect.store.durable import make_folder, sync_folder
 from recollect.store.failpoint import failpoint
 from recollect.store.ownership import ForeignLeases, is_dead
+from recollect.store.reading.checksums import seal_older
 from recollect.store.reading.connection import (
     connect_reader,
     connect_writer,
@@ -97,8 +98,8 @@ class Database:
         lost = self.lost_commits
         self._mark = CommitMark(self.path, self.key)
         if lost:
-            with self._transaction() as connection:
-                connection.execute("INSERT INTO notes VALUES (?, 'log', ?)", [self.wall(), lost])
+            with self._transaction():
+                self._note("log", lost)
 
     @cached_property
     def lost_commits(self) -> str:
@@ -135,6 +136,13 @@ class Database:
                     self._refuse_if_held()
                 for statement in statements(since=version):
                     connection.execute(statement)
+                sealed = seal_older(connection)
+                if sealed:
+                    self._note(
+                        "checksums",
+                        f"{sealed:,} runs of an older recollect had none; changes are noticed from "
+                        "now on",
+                    )
         self.version = VERSION
 
     def _refuse_if_held(self) -> None:
@@ -207,6 +215,10 @@ class Database:
         if self._mark:
             self._mark.write(commits)
         failpoint("store.committed")
+
+    def _note(self, kind: str, text: str) -> None:
+        """Inside a transaction."""
+        self._connection.execute("INSERT INTO notes VALUES (?, ?, ?)", [self.wall(), kind, text])
 
     def _count_commit(self) -> int:
         found = self._connection.execute(

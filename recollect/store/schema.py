@@ -108,7 +108,8 @@ ADDITIONS: tuple[str, ...] = (
     "ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",
     # Checksums of what a reader is shown. Those of runs are kept by the triggers, in a table of
     # their own because a finished run cannot change; NULL: the run is older than its checksum.
-    # Points of runs that are older may lack theirs. recollect_sum is checksums.py's.
+    # Points of runs that are older may lack theirs, until version 5. recollect_sum is
+    # checksums.py's.
     """
 ALTER TABLE evaluations ADD COLUMN checksum INTEGER;
 ALTER TABLE runs ADD COLUMN drift TEXT;
@@ -136,6 +137,8 @@ ON runs BEGIN
 INSERT INTO meta VALUES ('key', lower(hex(randomblob(32))));
 INSERT INTO meta VALUES ('commits', '0');
 """,
+    # No new tables: rows that are older than their checksums have got them (checksums.py).
+    "",
 )
 VERSION = 1 + len(ADDITIONS)
 

@@ -302,9 +302,6 @@ class Store(Reader):
             )
         return refused
 
-    def _note(self, kind: str, text: str) -> None:
-        self._connection.execute("INSERT INTO notes VALUES (?, ?, ?)", [self.wall(), kind, text])
-
 
 def _same(spec: Any, wanted: str) -> bool:
     try:

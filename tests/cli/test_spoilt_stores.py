@@ -101,5 +101,20 @@ def test_a_bad_row_costs_that_row_and_is_named(
         assert "071fb24560b383e5" in said.err
 
 
+def test_check_says_what_it_cannot_verify(
+    tmp_path: Path, sound: Path, command: Callable[..., Any]
+) -> None:
+    shutil.copyfile(OLD, tmp_path / FILE)
+    said = command("check", tmp_path)
+    assert said.code == 0
+    assert "6 runs older than checksums: whether a number was changed cannot be told" in said.out
+    assert "\nall else is as it was written" in said.out
+    shutil.copyfile(sound, tmp_path / FILE)  # has been written to since
+    said = command("check", tmp_path)
+    assert said.code == 0
+    assert "checksums" not in said.out
+    assert "\nall as it was written" in said.out
+
+
 def test_there_are_many_of_them() -> None:
     assert len(SPOILT) >= 150

@@ -12,6 +12,7 @@ from recollect.running import engine, pack_queue
 from recollect.running import pack as packs
 from recollect.running.events import PackStarted, ignore
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
+from recollect.running.processes.waiting import WaitingRuns
 from recollect.running.shapes import Shapes
 from recollect.running.worker import Worker
 from recollect.spec.sweep import Sweep
@@ -158,3 +159,42 @@ def test_runs_that_share_the_data_that_are_there_come_first(planned, make_run, t
             claim(store, choice)
             order.append(choice.runs[0].run_id)
     assert order == [runs[index].run_id for index in (0, 2, 1)]
+
+
+def test_choosing_from_a_selection_looks_at_each_run_once(planned, monkeypatch):
+    store, selected = planned(8), []
+    select = WaitingRuns.select
+    monkeypatch.setattr(
+        WaitingRuns, "select", lambda *arguments: selected.append(1) or select(*arguments)
+    )
+    ids = [entry.run_id for entry in store.todo()]
+    chosen = Selection(frozenset(ids[4:]), pack_size=2)
+    mine, order = queue(store), []
+    while (choice := mine.next(chosen, (), 0)) is not None:
+        claim(store, choice)
+        order += [run.run_id for run in choice.runs]
+    assert order == ids[4:], "in the order of planning"
+    # Once at first, and once more when none seemed to be left.
+    assert len(selected) <= 2
+    assert [run.run_id for run in mine.next(PAIRS, (), 0).runs] == ids[:2]
+
+
+def test_a_selection_sees_what_others_took_and_gave_back(planned):
+    store = planned(2)
+    ids = [entry.run_id for entry in store.todo()]
+    chosen, mine = Selection(frozenset(ids), pack_size=2), queue(store)
+    assert len(mine.waiting(chosen)) == 4
+    taken = store.claim(ids[:2], "other", 60)
+    assert [run.run_id for run in mine.next(chosen, (), 0).runs] == ids[2:]
+    store.release(taken, pack_limit=1)
+    mine.read_again()
+    assert len(mine.next(chosen, (), 0).runs) == 1
+
+
+def test_shapes_are_compiled_ahead_in_their_order_and_as_selected(planned):
+    store = planned(4)
+    ids = [entry.run_id for entry in store.todo()]
+    mine = queue(store)
+    asked = Selection(frozenset(ids[3:4]), later=frozenset(ids[5:]))
+    assert [run.run_id for run in mine.next_shapes(asked)] == [ids[3], ids[5], ids[6]]
+    assert [run.run_id for run in mine.next_shapes(EVERYTHING)] == ids[::2]

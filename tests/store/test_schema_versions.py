@@ -28,6 +28,7 @@ TEXTS = {
     2: "c074c5cab0cc8aa9",
     3: "01733b348237d53e",
     4: "01733b348237d53e",
+    5: "01733b348237d53e",
 }  # digests of what each version begins with
 
 
@@ -82,9 +83,12 @@ def test_an_old_store_is_read_without_being_written_to(tmp_path: Path) -> None:
 def test_an_old_store_is_brought_up_to_date_when_it_is_written_to(tmp_path: Path) -> None:
     folder = old_store(tmp_path / "old")
     with Store.open(folder, read_only=True) as store:
-        before = (store.rows(), store.curves(), store.notes(), store.sweeps())
+        before = (store.rows(), store.curves(), store.sweeps())
+        notes = store.notes()
     with Store.open(folder) as store:
-        assert (store.rows(), store.curves(), store.notes(), store.sweeps()) == before
+        assert (store.rows(), store.curves(), store.sweeps()) == before
+        assert store.notes()[:-1] == notes
+        assert "6 runs of an older recollect" in store.notes()[-1].text
         assert store.version == VERSION
         todo = before[0][-1].run_id
         claims = store.claim([todo], this_process(), 60)
@@ -100,7 +104,76 @@ def test_an_old_store_is_brought_up_to_date_when_it_is_written_to(tmp_path: Path
         assert store.version == VERSION
     fresh = tmp_path / "fresh"
     Store.create(fresh).close()
-    assert contents(folder / FILE) == contents(fresh / FILE)
+    assert sorted(contents(folder / FILE)) == sorted(contents(fresh / FILE))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_rows_older_than_checksums_have_them_once_their_store_is_written_to(
+    tmp_path: Path, version: int
+) -> None:
+    """The same numbers are shown, and what is changed after that is not."""
+    folder = old_store(tmp_path / "old")
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    register(connection)
+    for statement in statements(since=1, version=version):
+        connection.execute(statement)
+    connection.close()
+    with Store.open(folder, read_only=True) as store:
+        before, unsummed = (store.rows(), store.curves()), store.unsummed()
+        assert store.problems == ()
+    assert unsummed == len(before[0]) == 6
+    with Store.open(folder) as store:
+        assert (store.rows(), store.curves()) == before
+        assert (store.unsummed(), store.problems) == (0, ())
+        notes = len(store.notes())
+    with Store.open(folder) as store:
+        assert len(store.notes()) == notes, "it is said once"
+    done = before[0][0].run_id
+    for change in (
+        f"UPDATE runs SET state_size = 9 WHERE run_id = '{done}'",
+        f"UPDATE evaluations SET accuracy = 0.99 WHERE run_id = '{done}' AND step = 2",
+        f"UPDATE evaluations SET checksum = NULL WHERE run_id = '{done}' AND step = 2",
+    ):
+        changed = tmp_path / "changed"
+        shutil.rmtree(changed, ignore_errors=True)
+        changed.mkdir()
+        shutil.copyfile(folder / FILE, changed / FILE)
+        connection = sqlite3.connect(changed / FILE, isolation_level=None)
+        rules = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (rule,) in rules.fetchall():
+            connection.execute(f"DROP TRIGGER {rule}")
+        connection.execute(change)
+        connection.close()
+        with Store.open(changed, read_only=True) as store:
+            store.rows(), store.curves()
+            assert len(store.problems) == 1, change
+            assert done in store.problems[0]
+            assert "checksum" in store.problems[0]
+
+
+def test_a_finished_run_cannot_change_after_its_store_was_brought_up_to_date(
+    tmp_path: Path,
+) -> None:
+    folder = old_store(tmp_path / "old")
+    Store.open(folder).close()
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    register(connection)
+    with pytest.raises(sqlite3.IntegrityError, match="only a running run"):
+        connection.execute("UPDATE evaluations SET accuracy = 1.0")
+    connection.close()
+
+
+def test_a_text_that_is_no_text_does_not_hinder_it(tmp_path: Path) -> None:
+    folder = old_store(tmp_path / "old")
+    connection = sqlite3.connect(folder / FILE, isolation_level=None)
+    connection.execute("DROP TRIGGER finished_is_for_ever")
+    connection.execute("UPDATE runs SET device = CAST(x'61ff62' AS TEXT) WHERE rowid = 1")
+    connection.close()
+    with Store.open(folder) as store:
+        assert store.unsummed() == 0
+        assert len(store.rows()) == 6
+    with Store.open(folder, read_only=True) as store:
+        assert (len(store.rows()), store.problems) == (6, ())
 
 
 @pytest.mark.parametrize("began", range(1, VERSION + 1))

@@ -48,12 +48,8 @@ class CompileAhead:
         once. Other processes do not know code from outside.
         """
         self._sent.add(now.shape_id)
-        shapes = {
-            run.shape_id: run
-            for run in later
-            if run.shape_id not in self._sent and not has_foreign_code(run)
-        }
-        shapes = dict(itertools.islice(shapes.items(), SHAPES))
+        new = (run for run in later if run.shape_id not in self._sent and not has_foreign_code(run))
+        shapes = {run.shape_id: run for run in itertools.islice(new, SHAPES)}
         self._sent |= shapes.keys()
         if not shapes:
             return

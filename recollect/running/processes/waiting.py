@@ -1,6 +1,6 @@
 """The runs that wait, as a process knows them: by data, then by shape."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -40,8 +40,12 @@ class WaitingRuns:
     def put(self, waiting: Waiting) -> None:
         """A run, or what is new about it."""
         run_id = waiting.run.run_id
-        data, shape = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
-        self._places[run_id] = data, shape
+        place = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
+        self._put(waiting, place)
+
+    def _put(self, waiting: Waiting, place: tuple[str, str]) -> None:
+        run_id, (data, shape) = waiting.run.run_id, place
+        self._places[run_id] = place
         shapes = self._groups.setdefault(data, {})
         if shape in self._left and shape not in shapes:
             # Given back, in order to train with fewer: its kernels are there, so it is next.
@@ -60,11 +64,13 @@ class WaitingRuns:
         if not self._groups[data]:
             del self._groups[data]
 
-    def select(self, run_ids: Iterable[str]) -> "WaitingRuns":
-        """Those of these runs that wait."""
+    def select(self, run_ids: Container[str]) -> "WaitingRuns":
+        """Those of these runs that wait, in the order of all."""
         selected = WaitingRuns()
-        for waiting in filter(None, map(self.get, run_ids)):
-            selected.put(waiting)
+        for group in chain.from_iterable(shapes.values() for shapes in self._groups.values()):
+            for run_id, waiting in group.items():
+                if run_id in run_ids:
+                    selected._put(waiting, self._places[run_id])
         return selected
 
     def run_ids(self) -> list[str]:
@@ -89,9 +95,15 @@ class WaitingRuns:
         shapes = self._groups.get(data or "") or next(iter(self._groups.values()))
         return next(iter(shapes.values()))
 
-    def shapes(self, data: str | None) -> Iterator[RunSpec]:
-        """One run of each shape, in the order in which shapes will have their turn."""
+    def shapes(self, data: str | None, among: Container[str] | None) -> Iterator[RunSpec]:
+        """One run of each shape that has any among these, or at all, in the order in which shapes
+        will have their turn.
+        """
         there = self._groups.get(data or "", {})
         others = (shapes for shapes in self._groups.values() if shapes is not there)
         for shapes in chain([there], others):
-            yield from (next(iter(group.values())).run for group in shapes.values())
+            for group in shapes.values():
+                ids = (run_id for run_id in group if among is None or run_id in among)
+                first = next(ids, None)
+                if first is not None:
+                    yield group[first].run

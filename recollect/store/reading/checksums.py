@@ -1,16 +1,27 @@
 """Checksums of rows: SQLite has none, and a flipped bit inside a value is another value.
 
 Over the values as they are stored, in the order of the columns; eight bytes, so that damage passes
-once in 2 ** 64. A store that is older than its checksums has rows without.
+once in 2 ** 64. A store that is older than its checksums has rows without. They get theirs when it
+is next written to: what they hold is taken as it is then.
 """
 
 import hashlib
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 from recollect.store.reading.values import BadRowError
+from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS
 
 _NAME = "recollect_sum"  # in SQL, see schema.ADDITIONS
+_OLDER = "SELECT run_id FROM sums WHERE is_older"
+_RUN = f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE run_id = ?"
+_VALUES = tuple(name for name in POINT_COLUMNS if name != "checksum")
+_POINTS = (
+    f"SELECT run_id, {', '.join(_VALUES)} FROM evaluations WHERE run_id = ? AND checksum IS NULL"
+)
+# The rule that would refuse the checksum of a point whose run has ended.
+_RULE = "points_change_while_running"
 
 
 def checksum(*values: Any) -> int:
@@ -32,3 +43,31 @@ def verify(values: tuple[Any, ...], stored: Any, is_older: bool) -> None:
         raise BadRowError("its checksum is missing")
     if stored != checksum(*values):
         raise BadRowError("its checksum is wrong: it is not as it was written")
+
+
+def seal_older(connection: sqlite3.Connection) -> int:
+    """Give rows that are older than checksums theirs, inside a transaction; of how many runs."""
+    # Not by recollect_sum: a text that is no UTF-8 would refuse the whole store.
+    older = [run_id for (run_id,) in connection.execute(_OLDER)]
+    if not older:
+        return 0
+    rules = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [_RULE]).fetchall()
+    connection.execute(f"DROP TRIGGER IF EXISTS {_RULE}")
+    for run_id in older:
+        connection.executemany(
+            "UPDATE evaluations SET checksum = ? WHERE run_id = ? AND step = ?",
+            list(_point_sums(connection, run_id)),
+        )
+        run = connection.execute(_RUN, [run_id]).fetchone()
+        connection.execute(
+            "UPDATE sums SET checksum = coalesce(checksum, ?), is_older = 0 WHERE run_id = ?",
+            [checksum(*run) if run else None, run_id],
+        )
+    for (rule,) in rules:
+        connection.execute(rule)
+    return len(older)
+
+
+def _point_sums(connection: sqlite3.Connection, run_id: Any) -> Iterator[tuple[int, Any, Any]]:
+    for point in connection.execute(_POINTS, [run_id]):
+        yield checksum(*point), point[0], point[1]
