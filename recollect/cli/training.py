@@ -57,10 +57,7 @@ def train_and_tell(
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.counts["todo"] and not (budget or outcome.search):
-        complain(
-            f"{outcome.counts['todo']} runs were given back by another process; go on with "
-            f"`{_resume(folder)}`"
-        )
+        complain(f"{outcome.counts['todo']} runs are left to train; go on with `{_resume(folder)}`")
         raise typer.Exit(1)
     if outcome.failures:
         complain(

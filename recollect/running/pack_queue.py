@@ -72,6 +72,7 @@ class PackQueue:
         self._is_stale = True
         self._told: set[str] = set()
         self._sought = False  # whether checkpoints were looked for at all
+        self._placed: dict[str, int] = {}  # of each run the attempt whose device was looked at
         self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
 
     def next(self, selection: Selection, packs: Sequence[Pack], places: int) -> Choice | None:
@@ -80,6 +81,8 @@ class PackQueue:
         """
         while True:
             waiting = self.waiting(selection)
+            if self._leave_begun(waiting):
+                continue
             if not packs and (self._take_over(selection) or self._leave_large(waiting)):
                 continue
             if packs:
@@ -233,6 +236,32 @@ class PackQueue:
             return False
         self.leave(run)
         return True
+
+    def _leave_begun(self, waiting: WaitingRuns) -> bool:
+        """Runs that another kind of device has begun are left to it, since bits depend on it;
+        whether any were.
+        """
+        if self._allow_drift or not self.home.is_shared:
+            return False
+        new = {
+            run_id: entry
+            for run_id, entry in waiting.begun().items()
+            if self._placed.get(run_id) != entry.attempt
+        }
+        if not new:
+            return False
+        self._placed |= {run_id: entry.attempt for run_id, entry in new.items()}
+        found = checkpoint.find(self.checkpoints, self.store.key)
+        here = Environment.here(self.shapes.device).device
+        usable = {run_id: self._usable(entry.run, found) for run_id, entry in new.items()}
+        left = [
+            run_id
+            for run_id, saved in usable.items()
+            if saved is not None and saved.environment.device not in ("", here)
+        ]
+        self.home.leave_begun(left)
+        self._is_stale = self._is_stale or bool(left)
+        return bool(left)
 
     def _confirm(self, runs: Sequence[RunSpec]) -> bool:
         """Whether these are todo as they are known; what is not is put right."""

@@ -125,13 +125,15 @@ def test_a_device_that_is_named_twice_is_shared(monkeypatch):
         torch.cuda,
         "get_device_properties",
         lambda device: SimpleNamespace(
-            total_memory=sizes[device.index][0], multi_processor_count=sizes[device.index][1]
+            total_memory=sizes[device.index][0],
+            multi_processor_count=sizes[device.index][1],
+            name=f"GPU of {sizes[device.index][0]}",
         ),
     )
     shares = share_devices([torch.device(name) for name in ("cuda:0", "cuda:1", "cuda:0")])
     assert shares == (
-        DeviceShare("cuda:0", 2, 80, 100.0),
-        DeviceShare("cuda:1", 1, 16, 40.0),
-        DeviceShare("cuda:0", 2, 80, 100.0),
+        DeviceShare("cuda:0", 2, 80, 100.0, "GPU of 80"),
+        DeviceShare("cuda:1", 1, 16, 40.0, "GPU of 16"),
+        DeviceShare("cuda:0", 2, 80, 100.0, "GPU of 80"),
     )
     assert [share.room for share in shares] == [40, 16, 40]

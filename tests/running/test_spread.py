@@ -3,17 +3,21 @@ does not fit is left to a larger one. Devices here are queues on one store; thos
 are fault tests.
 """
 
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count as count_up
 from multiprocessing import Pipe
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from recollect import api
+from recollect.errors import Stopped
 from recollect.running import engine
-from recollect.running.events import Remark, ignore
+from recollect.running.events import Event, Remark, ignore
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import cost
@@ -21,12 +25,15 @@ from recollect.running.processes import child, count
 from recollect.running.processes.child import Assignment, Said
 from recollect.running.processes.count import plan_processes
 from recollect.running.processes.devices import DeviceShare
+from recollect.running.processes.parent import WorkerProcesses
 from recollect.running.processes.spread import SMALLEST_PIECE, Home, spread_runs
 from recollect.running.shapes import Shapes
+from recollect.running.signals import never
 from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store
+from recollect.training import environment
 from recollect.training.population import Population
 
 CPU = torch.device("cpu")
@@ -320,6 +327,78 @@ def test_running_out_of_memory_limits_the_device_alone(tmp_path, make_runs, monk
     said = [event.text for event in heard if isinstance(event, Remark)]
     assert said[-1] == "cpu:0: too small for attention width=8; left to a larger one"
     assert all(text.startswith("out of memory with ") for text in said[:-1])
+
+
+# ---- kinds ----
+
+
+def test_what_one_kind_of_device_has_begun_no_other_kind_goes_on_with(
+    tmp_path, make_runs, monkeypatch
+):
+    """It trains everything else, and who is of that kind goes on; where nobody is, it is said."""
+    monkeypatch.setattr(environment, "device_name", lambda device: f"kind {device.index}")
+    runs = make_runs(4, 2)
+    homes = dict.fromkeys((run.run_id for run in runs), 0)
+    heard: list[Event] = []
+    out = tmp_path / "out"
+
+    def work(number: int, stop=never, selection=EVERYTHING) -> None:
+        with Worker(
+            *(store, out, torch.device("cpu", number), ignore, stop),
+            threads=1,
+            home=Home(number, homes),
+        ) as worker:
+            worker.work(selection)
+
+    def parent(*kinds: str) -> WorkerProcesses:
+        shares = [DeviceShare(f"cpu:{number}", kind=kind) for number, kind in enumerate(kinds)]
+        return WorkerProcesses(out, shares, (), never, heard.append, homes)
+
+    with Store.create(out) as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        steps, begun = count_up(), frozenset(run.run_id for run in runs[:2])
+        with pytest.raises(Stopped):
+            work(0, lambda: 143 if next(steps) > 3 else 0, Selection(begun))
+        work(1)
+        rows = {row.run_id: row for row in store.rows()}
+        assert {run_id for run_id, row in rows.items() if row.status == "todo"} == begun
+        assert parent("kind 0", "kind 1")._begun_elsewhere(store) == {}
+        one = parent("kind 1", "kind 2")
+        monkeypatch.setattr(one, "_start", lambda assignment: None)
+        one.work(store)
+        assert [event.text for event in heard if isinstance(event, Remark)] == [
+            "2 runs begun on kind 0, where nobody trains now: left, since bits would differ; go on "
+            f"there, or here with `recollect resume {out} --allow-drift`"
+        ]
+        work(0)
+        rows = {row.run_id: row for row in store.rows()}
+        assert Counter((row.status, row.device, row.drift) for row in rows.values()) == {
+            ("done", "kind 0", ()): 2,
+            ("done", "kind 1", ()): 4,
+        }
+        alone = api.run(Sweep("sweep", "", tuple(runs)), tmp_path / "alone", device="cpu")
+        assert {row.run_id: row.test_loss for row in alone.rows} == {
+            run_id: row.test_loss for run_id, row in rows.items()
+        }
+
+
+def test_drift_that_is_allowed_leaves_nothing_to_other_kinds(tmp_path, make_runs, monkeypatch):
+    monkeypatch.setattr(environment, "device_name", lambda device: f"kind {device.index}")
+    runs = make_runs(2)
+    steps = count_up()
+    with Store.create(tmp_path) as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        for number, stop in ((0, lambda: 143 if next(steps) > 3 else 0), (1, never)):
+            home = Home(number, {run.run_id: 0 for run in runs})
+            worker = Worker(
+                *(store, tmp_path, torch.device("cpu", number), ignore, stop),
+                threads=1,
+                home=home,
+                allow_drift=True,
+            )
+            with contextlib.suppress(Stopped), worker:
+                worker.work()
+        assert {row.drift for row in store.rows()} == {("from step 3: device kind 0 -> kind 1",)}
 
 
 # ---- how many, and why not more ----

@@ -20,6 +20,7 @@ class DeviceShare:
     processes: int = 1  # that share its memory, this one included
     memory_bytes: int | None = None  # may be used at most; None: what is free
     speed: float = 1.0  # against the others: so much larger a part of the runs
+    kind: str = ""  # as rows and checkpoints name it; bits depend on it
 
     @property
     def room(self) -> float:
@@ -97,9 +98,10 @@ def _share(device: "torch.device") -> DeviceShare:
     """Its speed is guessed from its size: what a process has done early, it takes from others."""
     import torch
 
+    from recollect.training.environment import device_name
+
+    share = DeviceShare(str(device), kind=device_name(device))
     if device.type != "cuda":
-        return DeviceShare(str(device))
+        return share
     about = torch.cuda.get_device_properties(device)
-    return DeviceShare(
-        str(device), memory_bytes=about.total_memory, speed=float(about.multi_processor_count)
-    )
+    return replace(share, memory_bytes=about.total_memory, speed=float(about.multi_processor_count))

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import torch
 
+from recollect.analysis import count_text
 from recollect.errors import DeviceLostError, RecollectError, ResourceError, Stopped
 from recollect.mixers.plugins.remembered import resume_command
 from recollect.running.events import DeviceProgress, Event, Remark, ignore
@@ -27,7 +29,7 @@ from recollect.running.processes.child import Assignment, Said, Tally, train_in_
 from recollect.running.processes.devices import DeviceShare
 from recollect.running.processes.stages import Offer, SharedStages
 from recollect.running.processes.watching import StoreWatcher
-from recollect.store import MAX_LOST, Store
+from recollect.store import MAX_LOST, Store, checkpoint
 
 WATCH_EVERY_S = 1.0
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -102,6 +104,14 @@ class WorkerProcesses:
                 started.process.terminate()
             for started in self._living:
                 started.process.join()
+        for kind, runs in self._begun_elsewhere(store).items():
+            self.listen(
+                Remark(
+                    f"{count_text(runs, 'run')} begun on {kind}, where nobody trains now: left, "
+                    "since bits would differ; go on there, or here with "
+                    f"`{resume_command(store)} --allow-drift`"
+                )
+            )
         code = self.stop()
         if code:
             raise Stopped(f"stopped; go on with `{resume_command(store)}`", code)
@@ -111,7 +121,20 @@ class WorkerProcesses:
         if len(self._devices) == 1 or self._stages or self.stop():
             return False
         store.reclaim()
-        return bool(store.todo())
+        return len(store.todo()) > self._begun_elsewhere(store).total()
+
+    def _begun_elsewhere(self, store: Store) -> Counter[str]:
+        """How many runs wait that were begun on kinds of devices which nobody has, by kind."""
+        kinds = {
+            each.share.kind for each in self._assignments if each.share.device not in self._given_up
+        }
+        begun = [todo.run_id for todo in store.todo() if todo.attempt]
+        if not begun or self._assignments[0].allow_drift:
+            return Counter()
+        found = checkpoint.find(store.path.parent / "checkpoints", store.key)
+        newest = filter(None, map(found.newest, begun))
+        devices = (saved.environment.device for saved in newest)
+        return Counter(device for device in devices if device and device not in kinds)
 
     def _watch(self, store: Store, watcher: StoreWatcher) -> None:
         """Until no process lives."""

@@ -64,21 +64,27 @@ class Home:
         self.leaves_large = leaves_large
         self._number, self._homes = number, dict(homes or {})
         self._left: set[str] = set()  # shapes that do not fit
+        self._left_runs: set[str] = set()  # that another kind of device has begun
 
     def holds(self, run: RunSpec) -> bool:
         """Whether a run is at home here; one that was planned since is so everywhere."""
         at_home = self._homes.get(run.run_id, self._number) == self._number
-        return at_home and run.shape_id not in self._left
+        return at_home and not self._is_left(run)
 
     def prefer(self, runs: Sequence[RunSpec]) -> list[RunSpec]:
         """Of these the ones to train here: those at home, or without any all that fit."""
-        return list(filter(self.holds, runs)) or [
-            run for run in runs if run.shape_id not in self._left
-        ]
+        return list(filter(self.holds, runs)) or [run for run in runs if not self._is_left(run)]
 
     def leave(self, shape_id: str) -> None:
         """This shape does not fit: it is for others."""
         self._left.add(shape_id)
+
+    def leave_begun(self, run_ids: Collection[str]) -> None:
+        """Another kind of device has begun these: they are for it."""
+        self._left_runs |= set(run_ids)
+
+    def _is_left(self, run: RunSpec) -> bool:
+        return run.shape_id in self._left or run.run_id in self._left_runs
 
     def take_over(self, waiting: Sequence[RunSpec], compiled: Collection[str]) -> None:
         """Make some of the runs that wait elsewhere at home here: half of a shape that is compiled
@@ -86,7 +92,7 @@ class Home:
         """
         queues: dict[int, dict[str, list[RunSpec]]] = {}
         for run in waiting:
-            if run.shape_id not in self._left:
+            if not self._is_left(run):
                 queue = queues.setdefault(self._homes.get(run.run_id, self._number), {})
                 queue.setdefault(run.shape_id, []).append(run)
         taken: list[RunSpec] = []
