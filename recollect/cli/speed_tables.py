@@ -17,6 +17,8 @@ from recollect.rows import RunRow
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
     from recollect.running.planning.forecast import Forecast
+    from recollect.running.processes.devices import DeviceShare
+    from recollect.spec.run import RunSpec
 
 SLOWER = 0.95  # of a stored speed: less is worth a second look
 
@@ -56,6 +58,20 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
     note = "; ~ is scaled by operations from what was measured" if scaled else ""
     table.caption, table.caption_justify = f"time if no run ends early{note}", "left"
     return table
+
+
+def spread_text(
+    forecasts: Sequence["Forecast"], todo: Sequence["RunSpec"], shares: Sequence["DeviceShare"]
+) -> str:
+    """What becomes of the time of one device where there are several."""
+    from recollect.running.processes.spread import spread_seconds
+
+    each_s = {
+        entry.example.shape_id: entry.seconds / entry.todo for entry in forecasts if entry.todo
+    }
+    together_s = spread_seconds(todo, shares, each_s) if todo else 0.0
+    names = ", ".join(share.device for share in shares)
+    return f"the table is for {shares[0].device} alone; {names} together: {duration(together_s)}"
 
 
 def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:

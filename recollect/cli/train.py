@@ -136,20 +136,25 @@ def resume(
 
 def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     from recollect.analysis.wording import recipes_text
-    from recollect.cli.speed_tables import forecast_table
+    from recollect.cli.speed_tables import forecast_table, spread_text
     from recollect.mixers.plugins.runs import require_mixers
     from recollect.running.planning.forecast import forecast
-    from recollect.running.processes.devices import choose_device
+    from recollect.running.processes.devices import choose_devices, share_devices
     from recollect.running.results import RunSet
     from recollect.spec.recipes import recipe_of
     from recollect.store.database import FILE
 
     known = RunSet.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.is_finished}
-    target = choose_device(device)
+    devices = choose_devices(device)
+    target = devices[0]
     runs = list({run.run_id: run for sweep in sweeps for run in sweep.runs}.values())
     require_mixers(runs, target)
-    render(forecast_table(forecast(runs, finished, target, _tell_timing)))
+    found = forecast(runs, finished, target, _tell_timing)
+    render(forecast_table(found))
+    if len(devices) > 1:
+        todo = [run for run in runs if run.run_id not in finished]
+        say(spread_text(found, todo, share_devices(devices)))
     say(f"recipes: {recipes_text(recipe_of(run.model_dump(mode='json')) for run in runs)}")
 
 

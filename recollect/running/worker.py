@@ -29,6 +29,7 @@ from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
 from recollect.running.planning.precompile import compiles
 from recollect.running.planning.threads import threads_for
+from recollect.running.processes.devices import as_current
 from recollect.running.processes.spread import Home
 from recollect.running.shapes import Shapes
 from recollect.running.signals import never
@@ -67,13 +68,15 @@ class Worker:
         side_by_side: bool | None = None,
         checkpoints: Path | None = None,
         allow_drift: bool = False,
+        workers: int = 1,
     ):
         """`threads`: CPU threads that may be used, all if None. `processes`: workers on this
         device, among which memory and runs are shared; no more memory than `memory_bytes` is used.
         `home`: what this worker begins with, where there are others on other devices.
         `side_by_side`: whether packs may be; None: on a GPU, since on a CPU the members of a small
         pack cost no more than those of a large one. `checkpoints`: their folder, if it is not
-        beside the store. `allow_drift`: see PackQueue.
+        beside the store. `allow_drift`: see PackQueue. `workers`: on this machine, this one
+        included.
         """
         self.store, self.folder, self.device = store, folder, device
         self.listen, self.stop = listen, stop
@@ -91,7 +94,7 @@ class Worker:
         self.queue = PackQueue(store, self.checkpoints, self.shapes, listen, home, allow_drift)
         self._side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
         self._keeper = Keeper(folder, KeepPolicy.of(store))
-        self._compile_ahead = CompileAhead(device)
+        self._compile_ahead = CompileAhead(device, workers)
         self._packs: list[Pack] = []
         self._entered = contextlib.ExitStack()
         self._begun = 0  # packs
@@ -99,9 +102,8 @@ class Worker:
         self._places = 0  # the most runs that have trained at once since there were none
 
     def __enter__(self) -> Self:
-        """Until the exit its device is the current one: a kernel is launched on that."""
-        if self.device.type == "cuda" and self.device.index is not None:
-            self._entered.enter_context(torch.cuda.device(self.device))
+        """Until the exit its device is the current one."""
+        self._entered.enter_context(as_current(self.device))
         return self
 
     def __exit__(self, *_: object) -> None:

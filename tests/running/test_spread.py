@@ -238,7 +238,7 @@ def test_of_a_selection_a_process_takes_its_own_then_what_waits_elsewhere(tmp_pa
         selection = Selection(frozenset(run.run_id for run in runs[1:]))
         chosen = []
         while (choice := queue.next(selection, (), 0)) is not None:
-            chosen.append([(run.model.width, run.seed) for run in choice.runs])
+            chosen.append(sorted((run.model.width, run.seed) for run in choice.runs))
             store.claim([run.run_id for run in choice.runs], "me", 60)
         assert chosen == [[(8, 1)], [(16, 2), (16, 3)], [(16, 1)], [(16, 0)]]
         assert [entry.run_id for entry in store.todo()] == [runs[0].run_id]

@@ -24,11 +24,11 @@ import recollect
 from recollect.running.planning.cost import has_foreign_code
 from recollect.running.planning.precompile import precompile
 from recollect.running.planning.threads import threads_for
+from recollect.running.processes.count import usable_cores
 from recollect.spec.run import RunSpec
 from recollect.tasks.build import task_of
 
-# With several threads each; a machine with a GPU has cores for more, but other workers may want
-# them too.
+# Of a worker at most, with several threads each: other programs want cores too.
 PROCESSES = 2
 NICE = 10
 IDLE_S = 10.0
@@ -38,8 +38,9 @@ SHAPES = 8  # sent at a time: so many fit into a pipe that is not read yet
 class CompileAhead:
     """The processes of one worker."""
 
-    def __init__(self, device: torch.device):
-        self.device = device
+    def __init__(self, device: torch.device, workers: int = 1):
+        """`workers`: on this machine, among which its cores are shared."""
+        self.device, self._count = device, count_compilers(usable_cores(), workers)
         self._sent: set[str] = set()  # shapes
         self._processes: list[subprocess.Popen[str]] = []
 
@@ -55,10 +56,10 @@ class CompileAhead:
             return
         if not any(process.poll() is None for process in self._processes):
             self.close()
-            self._processes = [_start_process(self.device) for _ in range(PROCESSES)]
+            self._processes = [_start_process(self.device) for _ in range(self._count)]
         for number, run in enumerate(shapes.values()):
             with contextlib.suppress(OSError):  # a process that has ended reads nothing
-                pipe = self._processes[number % PROCESSES].stdin
+                pipe = self._processes[number % self._count].stdin
                 assert pipe is not None
                 pipe.write(run.canonical_json() + "\n")
                 pipe.flush()
@@ -71,6 +72,11 @@ class CompileAhead:
                 assert process.stdin is not None
                 process.stdin.close()
         self._processes = []
+
+
+def count_compilers(cores: int, workers: int) -> int:
+    """How many processes compile for each of so many workers: a core is each worker's own."""
+    return max(1, min(PROCESSES, cores // workers - 1))
 
 
 def _start_process(device: torch.device) -> subprocess.Popen[str]:

@@ -16,6 +16,7 @@ from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import Cost, cost, operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import threads_for
+from recollect.running.processes.devices import as_current
 from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
@@ -81,7 +82,8 @@ def forecast(
         left for group in groups if (left := [run for run in group if run.run_id not in finished])
     ]
     measuring = _Measuring(device, tell)
-    measuring.measure(todos, costs)
+    with as_current(device):
+        measuring.measure(todos, costs)
     return [
         _forecast_shape(group, finished, costs[group[0].shape_id], measuring) for group in groups
     ]

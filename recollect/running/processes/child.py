@@ -58,6 +58,7 @@ class Assignment:
     homes: Mapping[str, int] | None = None  # see spread.py; None: all runs are everybody's
     leaves_large: bool = False  # there is a larger device
     allow_drift: bool = False
+    workers: int = 1  # on this machine
     in_stages: bool = False  # the parent says what is next
     budget: "Budget | None" = None
 
@@ -141,6 +142,7 @@ def _train(
             memory_bytes=share.memory_bytes,
             home=Home(assignment.number, assignment.homes, assignment.leaves_large),
             allow_drift=assignment.allow_drift,
+            workers=assignment.workers,
         ) as worker,
     ):
         _tell(connection, Said.STARTED)

@@ -1,5 +1,6 @@
 """The devices that training may use, as `--device` names them, and what a process has of one."""
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -77,6 +78,15 @@ def choose_device(name: str) -> "torch.device":
     if len(devices) > 1 and ":" in name:
         raise SpecError(f"device = {name!r}: this uses one device; name one, as {devices[0]}")
     return devices[0] if len(devices) == 1 else torch.device("cuda")
+
+
+def as_current(device: "torch.device") -> contextlib.AbstractContextManager[None]:
+    """While it lasts, the device is the current one: a kernel is launched on that."""
+    import torch
+
+    if device.type == "cuda" and device.index is not None:
+        return torch.cuda.device(device)
+    return contextlib.nullcontext()
 
 
 def why_no_gpu() -> str:

@@ -75,6 +75,7 @@ class WorkerProcesses:
                 homes,
                 leaves_large=homes is not None and share.room < most,
                 allow_drift=allow_drift,
+                workers=len(shares),
                 in_stages=stages is not None,
                 budget=stages.budget if stages else None,
             )

@@ -32,6 +32,21 @@ def spread_runs(
     return {run_id: bisect_right(cuts, place) for place, run_id in enumerate(row)}
 
 
+def spread_seconds(
+    runs: Sequence[RunSpec], shares: Sequence[DeviceShare], seconds: Mapping[str, float]
+) -> float:
+    """When the last process should end, with so many `seconds` of a run on the first device alone,
+    by shape. Packs that a cut makes smaller are not counted, nor is what is compiled twice.
+    """
+    homes = spread_runs(runs, shares, seconds)
+    ends = [0.0] * len(shares)
+    for run in runs:
+        share = shares[homes[run.run_id]]
+        slower = shares[0].speed / share.speed * share.processes
+        ends[homes[run.run_id]] += seconds[run.shape_id] * slower
+    return max(ends)
+
+
 def _cuts(
     shapes: Sequence[Sequence[RunSpec]], seconds: Mapping[str, float], pieces_s: Sequence[float]
 ) -> Iterator[int]:

@@ -35,6 +35,7 @@ def sent(monkeypatch):
 
         def wait(self) -> None: ...
 
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 8)
     monkeypatch.setattr(compile_ahead, "_start_process", lambda device: Process())
     return lines
 
@@ -52,6 +53,27 @@ def test_the_shapes_that_follow_are_sent_once_and_in_turn(sent, make_run):
     beside.prepare(runs[2], runs)
     assert sum(map(len, sent)) == 3
     beside.close()
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "processes"),
+    [(16, 1, 2), (16, 8, 1), (64, 8, 2), (4, 8, 1), (2, 1, 1), (24, 8, 2)],
+)
+def test_workers_share_the_cores_that_compile(cores, workers, processes, monkeypatch, make_run):
+    started = []
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: cores)
+    monkeypatch.setattr(
+        compile_ahead,
+        "_start_process",
+        lambda device: (
+            started.append(device)
+            or subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True)
+        ),
+    )
+    beside = CompileAhead(torch.device("cuda"), workers)
+    beside.prepare(make_run(), [make_run({"model.width": 24}), make_run({"model.width": 48})])
+    beside.close()
+    assert len(started) == processes
 
 
 def test_no_more_are_sent_than_a_pipe_holds(sent, make_run):
@@ -106,7 +128,8 @@ def test_processes_that_ended_are_replaced(make_run, monkeypatch):
     beside.close()
 
 
-def test_processes_end_when_they_are_closed(make_run):
+def test_processes_end_when_they_are_closed(make_run, monkeypatch):
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 8)
     beside = CompileAhead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
     processes = list(beside._processes)

@@ -8,13 +8,14 @@ import pytest
 import torch
 from shown import rendered
 
-from recollect.cli.speed_tables import forecast_table
+from recollect.cli.speed_tables import forecast_table, spread_text
 from recollect.reports.paper.presets import read_preset
 from recollect.rows import RunRow
 from recollect.running.planning import forecast as forecasting
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import cost
-from recollect.running.planning.forecast import forecast, step_seconds
+from recollect.running.planning.forecast import Forecast, forecast, step_seconds
+from recollect.running.processes.devices import DeviceShare
 
 CPU = torch.device("cpu")
 PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
@@ -101,6 +102,30 @@ def test_the_studys_scale_is_foretold_and_said_to_be_scaled(device):
     )
     assert text.splitlines()[-2].split()[0] == "all"
     assert "~" in text.splitlines()[-2]
+
+
+def test_on_several_devices_the_time_is_that_of_the_last_to_end(make_run):
+    runs = [
+        make_run({"model.width": width, "seed": seed}) for width in (8, 16) for seed in range(4)
+    ]
+    found = [
+        Forecast(group[0], 4, 4, 4, 1, 1, seconds, True)
+        for group, seconds in ((runs[:4], 4 * 600.0), (runs[4:], 4 * 1800.0))
+    ]
+
+    def together(*shares: DeviceShare) -> str:
+        return spread_text(found, runs, shares)
+
+    two = [DeviceShare("cuda:0"), DeviceShare("cuda:1")]
+    # All of the first shape and one of the second, or three of the second: 70 or 90 minutes.
+    assert together(*two) == "the table is for cuda:0 alone; cuda:0, cuda:1 together: 1.5 h"
+    # The second one has half the speed: two of the second shape, which take it twice as long.
+    slower = DeviceShare("cuda:1", speed=0.5)
+    assert together(two[0], slower).endswith("together: 2.0 h")
+    # Two processes on one device are no faster than one.
+    shared = [DeviceShare("cuda:0", processes=2)] * 2
+    assert together(*shared).endswith("cuda:0, cuda:0 together: 3.0 h")
+    assert spread_text(found, (), two).endswith("together: 0 s")
 
 
 def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
