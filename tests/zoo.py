@@ -69,6 +69,7 @@ class Case:
         length: int = LENGTH,
         dtype: torch.dtype = torch.float32,
         depth: int = DEPTH,
+        dropout: float = 0.0,
     ) -> Mixer:
         site = Site(
             population,
@@ -77,6 +78,7 @@ class Case:
             depth,
             self.positions,
             layer=self.layer,
+            dropout=dropout,
             noise=Noise(population),
         )
         mixer = build_mixer(self.spec(), site)

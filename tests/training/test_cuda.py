@@ -68,9 +68,12 @@ GPT_NEOX = {
     "rescale": "none",
 }
 MIMETIC = {"mixer": {"name": "mamba", "init": "mimetic"}, "block": "mixer+mlp"}
+DROPPING = {"mixer": {"name": "attention"}, "positions": "learned", "dropout": 0.1}
 WHOLE = [({"mixer": table(mixer, 64)}, None) for mixer in MIXERS] + [
     (GPT_NEOX, None),
     (MIMETIC, None),
+    (DROPPING, None),
+    (DROPPING, (5, 6, 7)),
     *(({"mixer": table(mixer, 64)}, (5, 6, 7)) for mixer in ("attention", "mamba", "rwkv4")),
 ]
 

@@ -41,6 +41,7 @@ from recollect.model.layers import (
     normal,
     weight_and_bias,
 )
+from recollect.ops.dropout import Mask, drop
 from recollect.ops.layout import at_positions, merge_heads, rotate, split_heads
 from recollect.ops.softmax_attention import (
     alibi,
@@ -103,29 +104,30 @@ class Attention(Mixer):
         )
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
-        length = x_PBLD.shape[2]
+        length, mask = x_PBLD.shape[2], self._mask()
         if self._causal_alone(length):
-            return self._merge(projected_attention(x_PBLD, *self._joint(), self.spec.heads))
+            return self._merge(projected_attention(x_PBLD, *self._joint(), self.spec.heads, mask))
         q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
-        if self.dropout is None and self.relative_PHL is None:
-            bias = (
-                None
-                if self._sees_all(length)
-                else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
+        if self.relative_PHL is not None:
+            weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
+            return self._merge(
+                (weights_PBHLL if mask is None else drop(weights_PBHLL, mask)) @ v_PBHLD
             )
-            return self._merge(attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias))
-        weights_PBHLL = self._weights(q_PBHLD, k_PBHLD)
-        return self._merge(
-            (weights_PBHLL if self.dropout is None else self.dropout(weights_PBHLL)) @ v_PBHLD
+        bias = (
+            None
+            if self._sees_all(length)
+            else self._bias(distances(length, length, x_PBLD.device), x_PBLD)
         )
+        return self._merge(attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias, mask))
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
         """Only the queries that are asked for; K of them."""
-        if self.dropout is not None:  # its mask belongs to the whole matrix of weights
-            return super().at(x_PBLD, where_BK)
         length, width, heads = x_PBLD.shape[2], self.site.width, self.spec.heads
+        mask = self._mask()
         if self._causal_alone(length):
-            return self._merge(projected_attention_at(x_PBLD, *self._joint(), heads, where_BK))
+            return self._merge(
+                projected_attention_at(x_PBLD, *self._joint(), heads, where_BK, mask)
+            )
         # Through a convolution or a rotation a query depends on more than the input at its place.
         if self.qkv is None or self.convs or self.site.positions == "rope":
             q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
@@ -142,7 +144,7 @@ class Attention(Mixer):
             bias = self._bias(
                 where_BK[:, :, None] - torch.arange(length, device=where_BK.device), x_PBLD
             )
-        return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias))
+        return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias, mask))
 
     def _sees_all(self, length: int) -> bool:
         """Whether a query sees all of its past and nothing is added to its scores."""
@@ -151,7 +153,10 @@ class Attention(Mixer):
     def _causal_alone(self, length: int) -> bool:
         """Whether nothing happens between the projection and the values but a causal softmax."""
         touched = bool(self.convs) or bool(self.norms) or self.site.positions == "rope"
-        return self.dropout is None and not touched and self._sees_all(length)
+        return not touched and self._sees_all(length)
+
+    def _mask(self) -> Mask | None:
+        return None if self.dropout is None else self.dropout.mask()
 
     def _joint(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the projection to q, k and v at once."""

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.ops import randomness
+from recollect.ops.dropout import Mask, drop
 
 
 class Noise(nn.Module):
@@ -34,18 +35,15 @@ class Dropout(nn.Module):
         super().__init__()
         self.share, self.noise, self.place = share, noise, randomness.key("dropout", place)
 
+    def mask(self) -> Mask | None:
+        """What it drops now; nothing outside of training."""
+        if not self.training or self.share == 0:
+            return None
+        return Mask(self.noise.get_buffer("stream_P") + self.place, self.share)
+
     def forward(self, x: Tensor) -> Tensor:
         """`x` is (P, B, ...): the rows come first,
         so that padding rows behind them change no other mask.
         """
-        if not self.training or self.share == 0:
-            return x
-        stream = self.noise.get_buffer("stream_P") + self.place
-        counters = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
-        uniform = randomness.uniform(along_first(stream, x), counters)
-        return x * (uniform >= self.share) / (1 - self.share)
-
-
-def along_first(values_P: Tensor, like: Tensor) -> Tensor:
-    """(P,) shaped so that it meets the first axis of `like`."""
-    return values_P.view(-1, *[1] * (like.dim() - 1))
+        mask = self.mask()
+        return x if mask is None else drop(x, mask)

@@ -6,9 +6,13 @@ of a head, W width of the model. The last query stands at the last key, so one q
 the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides a key from a query.
 """
 
+from types import ModuleType
+
 from torch import Tensor
 
 from recollect.ops.dispatch import use_triton
+from recollect.ops.dropout import Mask
+from recollect.ops.layout import at_positions
 from recollect.ops.linear import linear
 from recollect.ops.softmax_attention import plain
 from recollect.ops.softmax_attention.plain import alibi, alibi_slopes, attention_weights, distances
@@ -26,59 +30,90 @@ __all__ = [
 
 
 def attention(
-    q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None
+    q_PBHLD: Tensor,
+    k_PBHLD: Tensor,
+    v_PBHLD: Tensor,
+    bias_1HLL: Tensor | None,
+    mask: Mask | None = None,
 ) -> Tensor:
     """y_PBHLD; without a bias all that a query does not see is the future.
 
-    All members share the bias.
+    All members share the bias. The mask drops weights.
     """
-    if bias_1HLL is None and _has_kernel(q_PBHLD, *q_PBHLD.shape[-2:]):
-        from recollect.ops.softmax_attention import triton_kernel
-
-        return triton_kernel.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD)
-    return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, bias_1HLL)
+    if bias_1HLL is None and (kernel := _kernel(q_PBHLD, k_PBHLD, mask)):
+        return kernel.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
+    return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, bias_1HLL, mask)
 
 
 def attention_at(
-    q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor, bias_PHBKL: Tensor | None
+    q_PBHKD: Tensor,
+    k_PBHLD: Tensor,
+    v_PBHLD: Tensor,
+    where_BK: Tensor,
+    bias_PHBKL: Tensor | None,
+    mask: Mask | None = None,
 ) -> Tensor:
     """y_PBHKD of queries that stand at the positions `where`; without a bias as above."""
-    if bias_PHBKL is None and _has_kernel(k_PBHLD, *k_PBHLD.shape[-2:]):
-        from recollect.ops.softmax_attention import triton_kernel
-
-        return triton_kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
-    return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL)
+    if bias_PHBKL is None and (kernel := _kernel(q_PBHKD, k_PBHLD, mask)):
+        return kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
+    return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL, mask)
 
 
-def projected_attention(x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
+def projected_attention(
+    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, mask: Mask | None = None
+) -> Tensor:
     """y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
-    if _has_kernel(x_PBLW, x_PBLW.shape[2], weight_PWC.shape[2] // 3 // heads):
+    length = x_PBLW.shape[2]
+    if _is_short(x_PBLW, length, length, weight_PWC.shape[2] // 3 // heads, mask):
         from recollect.ops.softmax_attention import triton_kernel
 
-        return triton_kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads)
-    return plain.projected_attention(x_PBLW, weight_PWC, bias_PC, heads)
+        return triton_kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads, mask)
+    q_PBHLD, k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWC, bias_PC, 3, heads)
+    return attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
 
 
 def projected_attention_at(
-    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
+    x_PBLW: Tensor,
+    weight_PWC: Tensor,
+    bias_PC: Tensor,
+    heads: int,
+    where_BK: Tensor,
+    mask: Mask | None = None,
 ) -> Tensor:
     """The same for the queries at the positions `where` alone, y_PBHKD."""
     width = weight_PWC.shape[2] // 3
-    if _has_kernel(x_PBLW, x_PBLW.shape[2], width // heads):
+    x_PBKW = at_positions(x_PBLW, where_BK)
+    (q_PBHKD,) = plain.project(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width], 1, heads)
+    weight_PWE, bias_PE = weight_PWC[:, :, width:], bias_PC[:, width:]
+    if _is_short(x_PBLW, where_BK.shape[1], x_PBLW.shape[2], width // heads, mask):
         from recollect.ops.softmax_attention import triton_kernel
 
-        q_PBHKD = plain.project_queries(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
-        product_PBLC = linear(x_PBLW, weight_PWC[:, :, width:])
+        product_PBLE = linear(x_PBLW, weight_PWE)
         return triton_kernel.joint_attention_at(
-            q_PBHKD, product_PBLC, bias_PC[:, width:], heads, where_BK
+            q_PBHKD, product_PBLE, bias_PE, heads, where_BK, mask
         )
-    return plain.projected_attention_at(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
+    k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWE, bias_PE, 2, heads)
+    return attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None, mask)
 
 
-def _has_kernel(like: Tensor, length: int, width: int) -> bool:
+def _kernel(q_PBHKD: Tensor, k_PBHLD: Tensor, mask: Mask | None) -> ModuleType | None:
+    """The kernel for these heads, if there is one that is better than PyTorch's own."""
+    queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
+    if _is_short(k_PBHLD, queries, length, width, mask):
+        from recollect.ops.softmax_attention import triton_kernel
+
+        return triton_kernel
+    if mask is not None and use_triton(k_PBHLD):
+        from recollect.ops.softmax_attention import triton_long
+
+        return triton_long if triton_long.fits(width) else None
+    return None
+
+
+def _is_short(like: Tensor, queries: int, length: int, width: int, mask: Mask | None) -> bool:
     """Whether there is a kernel that holds a whole sequence of a head of this width."""
     if not use_triton(like):
         return False
     from recollect.ops.softmax_attention import triton_kernel
 
-    return triton_kernel.fits(length, width)
+    return triton_kernel.fits(queries, length, width, mask is not None)

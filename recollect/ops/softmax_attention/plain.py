@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recollect.ops.layout import at_positions, split_heads
+from recollect.ops.dropout import Mask, drop, drop_queries
+from recollect.ops.layout import split_heads
 from recollect.ops.linear import linear
 
 
@@ -44,9 +45,20 @@ def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PBHLT: Tensor) -> T
 
 
 def attention(
-    q_PBHLD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, bias_1HLL: Tensor | None
+    q_PBHLD: Tensor,
+    k_PBHLD: Tensor,
+    v_PBHLD: Tensor,
+    bias_1HLL: Tensor | None,
+    mask: Mask | None,
 ) -> Tensor:
-    """PyTorch's fused operation, which keeps no scores."""
+    """PyTorch's fused operation, which keeps no scores; its dropout would not be ours."""
+    if mask is not None:
+        if bias_1HLL is None:
+            length = q_PBHLD.shape[-2]
+            future_LL = distances(length, length, q_PBHLD.device) < 0
+            bias_1HLL = q_PBHLD.new_zeros(1, 1, length, length).masked_fill(future_LL, -math.inf)
+        weights_PBHLL = attention_weights(q_PBHLD, k_PBHLD, bias_1HLL[:, None])
+        return drop(weights_PBHLL, mask) @ v_PBHLD
     q_MHLD, k_MHLD, v_MHLD = (x.flatten(0, 1) for x in (q_PBHLD, k_PBHLD, v_PBHLD))
     y_MHLD = F.scaled_dot_product_attention(
         q_MHLD, k_MHLD, v_MHLD, attn_mask=bias_1HLL, is_causal=bias_1HLL is None
@@ -55,36 +67,25 @@ def attention(
 
 
 def attention_at(
-    q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor, bias_PHBKL: Tensor | None
+    q_PBHKD: Tensor,
+    k_PBHLD: Tensor,
+    v_PBHLD: Tensor,
+    where_BK: Tensor,
+    bias_PHBKL: Tensor | None,
+    mask: Mask | None,
 ) -> Tensor:
     if bias_PHBKL is None:
         future_BKL = where_BK[:, :, None] < torch.arange(k_PBHLD.shape[-2], device=where_BK.device)
         bias_PHBKL = q_PBHKD.new_zeros(1, 1, *future_BKL.shape).masked_fill(future_BKL, -math.inf)
-    return attention_weights(q_PBHKD, k_PBHLD, bias_PHBKL.transpose(1, 2)) @ v_PBHLD
+    weights_PBHKL = attention_weights(q_PBHKD, k_PBHLD, bias_PHBKL.transpose(1, 2))
+    return (
+        weights_PBHKL if mask is None else drop_queries(weights_PBHKL, mask, where_BK)
+    ) @ v_PBHLD
 
 
-def projected_attention(x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
-    q_PBHLD, k_PBHLD, v_PBHLD = (
-        split_heads(part_PBLE, heads)
-        for part_PBLE in linear(x_PBLW, weight_PWC, bias_PC).chunk(3, dim=-1)
-    )
-    return attention(q_PBHLD, k_PBHLD, v_PBHLD, None)
-
-
-def projected_attention_at(
-    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
-) -> Tensor:
-    q_PBHKD = project_queries(x_PBLW, weight_PWC, bias_PC, heads, where_BK)
-    width = weight_PWC.shape[2] // 3
-    keys_values_PBLE = linear(x_PBLW, weight_PWC[:, :, width:], bias_PC[:, width:])
-    k_PBHLD, v_PBHLD = (split_heads(part, heads) for part in keys_values_PBLE.chunk(2, dim=-1))
-    return attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None)
-
-
-def project_queries(
-    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
-) -> Tensor:
-    """q_PBHKD, of the positions `where` alone."""
-    width = weight_PWC.shape[2] // 3
-    x_PBKW = at_positions(x_PBLW, where_BK)
-    return split_heads(linear(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width]), heads)
+def project(
+    x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, parts: int, heads: int
+) -> list[Tensor]:
+    """So many of q, k and v, (P, B, H, L, D); C = parts H D."""
+    product_PBLC = linear(x_PBLW, weight_PWC, bias_PC)
+    return [split_heads(part_PBLE, heads) for part_PBLE in product_PBLC.chunk(parts, dim=-1)]

@@ -1,8 +1,10 @@
 """Causal softmax attention over short sequences in one kernel: scores never leave the chip.
 
-    s = q k^T / sqrt(D), s_ij = -inf for j > i          w = softmax(s)          y = w v
-    dv = w^T dy          dw = dy v^T          ds = w (dw - sum_j w dw) / sqrt(D)
+    s = q k^T / sqrt(D), s_ij = -inf for j > i          w = softmax(s)          y = (w m) v
+    dv = (w m)^T dy          dw = (dy v^T) m          ds = w (dw - sum_j w dw) / sqrt(D)
     dq = ds k            dk = ds^T q
+
+m is dropout's mask, 0 or 1 / (1 - share), made anew wherever it is needed; without dropout it is 1.
 
 Shapes: P population, B batch, H heads, L length, D channels of a head, K queries (one at each
 position, or fewer, each at a position of its own). One program per (member, row, head) holds the
@@ -23,43 +25,59 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
+from recollect.ops.dropout import Mask
+from recollect.ops.dropout.triton_kernel import is_kept, least_kept
 
-LONGEST = 128  # a square of scores must fit into the registers of one program
+# Scores must fit into the registers of one program, and with them the random numbers of a mask.
+LONGEST, MOST_MASKED = 128, 64 * 64
 WIDEST = 128
 
 
-def fits(length: int, width: int) -> bool:
+def fits(queries: int, length: int, width: int, is_masked: bool) -> bool:
+    if is_masked and max(16, queries) * length > MOST_MASKED:
+        return False
     return length <= LONGEST and width <= WIDEST
 
 
 def causal_attention(
-    q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLD: Tensor, where_BK: Tensor | None = None
+    q_PBHKD: Tensor,
+    k_PBHLD: Tensor,
+    v_PBHLD: Tensor,
+    where_BK: Tensor | None = None,
+    mask: Mask | None = None,
 ) -> Tensor:
     """y_PBHKD, a view of (P, B, K, H, D); differentiable in q, k and v.
 
-    `where` the queries stand; by default everywhere.
+    `where` the queries stand; by default everywhere. The mask is that of all L x L weights.
     """
-    return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK)
+    return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
 
 
-def joint_attention(product_PBLC: Tensor, bias_PC: Tensor, heads: int) -> Tensor:
+def joint_attention(
+    product_PBLC: Tensor, bias_PC: Tensor, heads: int, mask: Mask | None = None
+) -> Tensor:
     """y_PBHLD of queries, keys and values that lie beside each other as one product,
     each with all its heads.
 
     The bias of the product is added here, where its elements are read, and its gradient is one
     tensor, as the product is.
     """
-    return _Joint.apply(None, _parts(product_PBLC, 3, heads), _parts(bias_PC, 3, heads), None)
+    return _Joint.apply(None, _parts(product_PBLC, 3, heads), _parts(bias_PC, 3, heads), None, mask)
 
 
 def joint_attention_at(
-    q_PBHKD: Tensor, product_PBLC: Tensor, bias_PC: Tensor, heads: int, where_BK: Tensor
+    q_PBHKD: Tensor,
+    product_PBLC: Tensor,
+    bias_PC: Tensor,
+    heads: int,
+    where_BK: Tensor,
+    mask: Mask | None = None,
 ) -> Tensor:
     """y_PBHKD of queries at the positions `where`;
     keys and values are one product and come with their biases.
     """
     return _Joint.apply(
-        q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK
+        q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK, mask
     )
 
 
@@ -71,19 +89,21 @@ def _parts(x: Tensor, parts: int, heads: int) -> Tensor:
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, where: Tensor | None) -> Tensor:
-        y = _heads_together(q)
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, where: Tensor | None, mask: Mask | None
+    ) -> Tensor:
+        y = heads_together(q)
         where = None if where is None else where.contiguous()
-        ctx.save_for_backward(q, k, v, where)
-        _launch(_forward, (q, k, v), None, (y,), where)
+        keep_mask(ctx, mask, q, k, v, where)
+        _launch(_forward, (q, k, v), None, (y,), where, mask)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, where = ctx.saved_tensors
-        dq, dk, dv = (_heads_together(x) for x in (q, k, v))
-        _launch(_backward, (q, k, v), None, (grads[0], dq, dk, dv), where)
-        return dq, dk, dv, None
+        (q, k, v, where), mask = kept_tensors(ctx)
+        dq, dk, dv = (heads_together(x) for x in (q, k, v))
+        _launch(_backward, (q, k, v), None, (grads[0], dq, dk, dv), where, mask)
+        return dq, dk, dv, None, None
 
 
 class _Joint(torch.autograd.Function):
@@ -91,25 +111,41 @@ class _Joint(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor | None, stack: Tensor, biases: Tensor | None, where: Tensor | None
+        ctx: Any,
+        q: Tensor | None,
+        stack: Tensor,
+        biases: Tensor,
+        where: Tensor | None,
+        mask: Mask | None,
     ) -> Tensor:
         first = stack[0] if q is None else q
-        y = _heads_together(first)
+        y = heads_together(first)
         where = None if where is None else where.contiguous()
-        ctx.save_for_backward(q, stack, biases, where)
-        _launch(_forward, _tensors(q, stack), biases, (y,), where)
+        keep_mask(ctx, mask, q, stack, biases, where)
+        _launch(_forward, _tensors(q, stack), biases, (y,), where, mask)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        q, stack, biases, where = ctx.saved_tensors
+        (q, stack, biases, where), mask = kept_tensors(ctx)
         dstack = torch.empty_strided(
             stack.shape, _dense_strides(stack), dtype=stack.dtype, device=stack.device
         )
-        dq = None if q is None else _heads_together(q)
-        _launch(_backward, _tensors(q, stack), biases, (grads[0], *_tensors(dq, dstack)), where)
-        dbiases = None if biases is None else dstack.sum((2, 4), dtype=torch.float32)
-        return dq, dstack, dbiases, None
+        dq = None if q is None else heads_together(q)
+        others = (grads[0], *_tensors(dq, dstack))
+        _launch(_backward, _tensors(q, stack), biases, others, where, mask)
+        return dq, dstack, dstack.sum((2, 4), dtype=torch.float32), None, None
+
+
+def keep_mask(ctx: Any, mask: Mask | None, *tensors: Tensor | None) -> None:
+    """Keep tensors and a mask for the backward."""
+    ctx.share = 0.0 if mask is None else mask.share
+    ctx.save_for_backward(*tensors, None if mask is None else mask.stream_P)
+
+
+def kept_tensors(ctx: Any) -> tuple[tuple[Any, ...], Mask | None]:
+    *tensors, stream_P = ctx.saved_tensors
+    return tuple(tensors), None if stream_P is None else Mask(stream_P, ctx.share)
 
 
 def _tensors(q: Tensor | None, stack: Tensor) -> tuple[Tensor, ...]:
@@ -125,7 +161,7 @@ def _dense_strides(stack: Tensor) -> tuple[int, ...]:
     return heads * width, batch * length * row, length * row, width, row, 1
 
 
-def _heads_together(like_PBHLD: Tensor) -> Tensor:
+def heads_together(like_PBHLD: Tensor) -> Tensor:
     population, batch, heads, length, width = like_PBHLD.shape
     return like_PBHLD.new_empty(population, batch, length, heads, width).transpose(2, 3)
 
@@ -136,6 +172,7 @@ def _launch(
     biases: Tensor | None,
     others: tuple[Tensor, ...],
     where: Tensor | None,
+    mask: Mask | None,
 ) -> None:
     q, k, _ = inputs
     population, batch, heads, queries, width = q.shape
@@ -156,6 +193,7 @@ def _launch(
     kernel[(population * batch * heads,)](
         *arguments,
         q if where is None else where,
+        *mask_arguments(mask),
         batch,
         heads,
         queries,
@@ -169,6 +207,11 @@ def _launch(
         PRECISION=product_precision("ieee"),
         num_warps=4 if small else 8,
     )
+
+
+def mask_arguments(mask: Mask | None) -> tuple[Tensor | None, int, float]:
+    """A kernel's stream, smallest number that is kept, and share that is kept."""
+    return (None, 0, 1.0) if mask is None else (mask[0], least_kept(mask.share), 1 - mask.share)
 
 
 @triton.jit
@@ -234,11 +277,21 @@ def _weights(q, k, places, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr)
 
 
 @triton.jit
+def drop(x, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share):
+    """x m for a tile of queries at `places` and `keys`; x itself without a stream."""
+    if stream_ptr is not None:
+        query = (b * heads + h) * length + places.to(tl.int64)
+        counter = query[:, None] * length + keys[None, :]
+        x = tl.where(is_kept(tl.load(stream_ptr + p), counter, least), x / kept_share, x * 0.0)
+    return x
+
+
+@triton.jit
 def _forward(
     q_ptr, q_p, q_b, q_h, q_l, q_d, k_ptr, k_p, k_b, k_h, k_l, k_d, v_ptr, v_p, v_b, v_h, v_l, v_d,
     y_ptr, y_p, y_b, y_h, y_l, y_d,
-    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, batch, heads, queries,
-    length, width, scale,
+    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, stream_ptr, least,
+    kept_share, batch, heads, queries, length, width, scale,
     QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -257,7 +310,9 @@ def _forward(
         v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
     )
     weights = _weights(q, k, places, scale, LENGTH, PRECISION)
-    y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+    keys = tl.arange(0, LENGTH)
+    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
+    y = tl.dot(dropped.to(v.dtype), v, input_precision=PRECISION)
     tl.store(
         _tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, QUERIES, WIDTH),
         y.to(y_ptr.dtype.element_ty),
@@ -271,8 +326,8 @@ def _backward(
     g_ptr, g_p, g_b, g_h, g_l, g_d, dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, dk_ptr, dk_p, dk_b, dk_h,
     dk_l, dk_d,
     dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d,
-    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, batch, heads, queries,
-    length, width, scale,
+    bq_ptr, bq_p, bq_h, bk_ptr, bk_p, bk_h, bv_ptr, bv_p, bv_h, where_ptr, stream_ptr, least,
+    kept_share, batch, heads, queries, length, width, scale,
     QUERIES: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -291,7 +346,9 @@ def _backward(
     g = tl.load(
         _tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0
     ).to(q.dtype)
-    dv = tl.dot(tl.trans(weights.to(q.dtype)), g, input_precision=PRECISION)
+    keys = tl.arange(0, LENGTH)
+    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
+    dv = tl.dot(tl.trans(dropped.to(q.dtype)), g, input_precision=PRECISION)
     tl.store(
         _tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, LENGTH, WIDTH),
         dv.to(dv_ptr.dtype.element_ty),
@@ -301,6 +358,7 @@ def _backward(
         v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
     )
     dweights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
+    dweights = drop(dweights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
     dscores = weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale
     dscores = dscores.to(q.dtype)
     dq = tl.dot(dscores, k, input_precision=PRECISION)

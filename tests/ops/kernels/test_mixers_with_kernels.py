@@ -5,11 +5,14 @@ Each kernel has tests of its own; here it is asked whether the mixers call them 
 """
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 import torch
 from zoo import SINGLE, Case, fitting, inputs, spread
 
+from recollect.mixers.attention.mixer import Attention
+from recollect.mixers.base import Mixer
 from recollect.mixers.registry import MIXERS
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -42,14 +45,35 @@ def small_state(name: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("case", kernel_cases(), ids=lambda case: case.id)
 def test_kernels_change_nothing(case, switch_kernels):
-    mixer = spread(case.build(population=2, length=LENGTH, width=WIDTH)).to(DEVICE)
+    compare(case.build(population=2, length=LENGTH, width=WIDTH), switch_kernels)
+
+
+DROPPING = [case for case in kernel_cases() if case.name in ("attention", "sliding_window")]
+# Sequences of one tile, and of several.
+LENGTHS = [(case, LENGTH) for case in DROPPING]
+LENGTHS += [(case, 70) for case in DROPPING if "conv" not in case.options]
+
+
+@pytest.mark.parametrize(
+    ("case", "length"), LENGTHS, ids=[f"{case.id}-{length}" for case, length in LENGTHS]
+)
+def test_kernels_drop_what_plain_operations_drop(case, length, switch_kernels):
+    mixer = case.build(population=2, length=length, width=WIDTH, dropout=0.3)
+    assert isinstance(mixer, Attention)
+    assert mixer.dropout is not None
+    mixer.dropout.noise.set(torch.tensor([1, 2]), step=4)
+    compare(mixer, switch_kernels)
+
+
+def compare(mixer: Mixer, switch_kernels: Callable[[bool], None]) -> None:
+    mixer, length = spread(mixer).to(DEVICE), mixer.site.length
     where_BK = torch.tensor([[8, 3]], device=DEVICE)
     found = {}
     for on, dtype in ((True, torch.float32), (False, torch.float64)):
         switch_kernels(on)
         mixer.to(dtype)
-        x_PBLD = inputs(2, 1, LENGTH, WIDTH).to(DEVICE, dtype).requires_grad_()
-        factors = inputs(2, 1, LENGTH, WIDTH, seed=5).to(DEVICE, dtype)
+        x_PBLD = inputs(2, 1, length, WIDTH).to(DEVICE, dtype).requires_grad_()
+        factors = inputs(2, 1, length, WIDTH, seed=5).to(DEVICE, dtype)
         y_PBLD, y_PBKD = mixer(x_PBLD), mixer.at(x_PBLD, where_BK)
         loss = (y_PBLD * factors).sum() + (y_PBKD * factors[:, :, :2]).sum()
         found[on] = [

@@ -1,12 +1,20 @@
-"""The attention kernel for short sequences against PyTorch's own in float64."""
+"""The attention kernels against PyTorch's own in float64, and with dropout against the plain form:
+that for short sequences, and that which walks through tiles.
+"""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.dropout import Mask
+from recollect.ops.softmax_attention import plain as plain_form
+
 attention = pytest.importorskip(
     "recollect.ops.softmax_attention.triton_kernel", reason="Triton is not installed"
+)
+long_attention = pytest.importorskip(
+    "recollect.ops.softmax_attention.triton_long", reason="Triton is not installed"
 )
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
@@ -54,6 +62,64 @@ def test_outputs_and_gradients_are_those_of_the_plain_form(shape, dtype, toleran
         one, other = one.detach(), other.detach()
         largest = max(float(other.abs().max()), 1e-3)  # one key alone has no gradient
         assert float((one.double() - other).abs().max()) < tolerance * largest
+
+
+# More than one tile of keys and of queries, sizes that fill none, and wide heads.
+LONG = [(2, 1, 2, 70, 20), (1, 2, 1, 130, 16), (1, 1, 1, 33, 200), (1, 1, 2, 1, 4)]
+LONG += [(3, 16, 1, 256, 64), (2, 8, 2, 512, 64), (2, 4, 1, 300, 256)] if DEVICE == "cuda" else []
+MASKED = [(attention, shape) for shape in SHAPES if shape[3] <= 64]
+MASKED += [(long_attention, shape) for shape in (*LONG, SHAPES[1])]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+@pytest.mark.parametrize("asked", [None, 5], ids=["everywhere", "at five positions"])
+@pytest.mark.parametrize("share", [None, 0.1, 0.6])
+@pytest.mark.parametrize(
+    ("kernel", "shape"), MASKED, ids=lambda value: getattr(value, "__name__", str(value))[-13:]
+)
+def test_dropped_weights_are_those_of_the_plain_form(kernel, shape, share, asked, dtype, tolerance):
+    q, k, v, g = parts(shape, dtype)
+    population, batch, heads, length, width = shape
+    generator = torch.Generator().manual_seed(6)
+    mask = None
+    if share is not None:
+        streams_P = torch.randint(-(2**62), 2**62, (population,), generator=generator)
+        mask = Mask(streams_P.to(DEVICE), share)
+    where_BK = None
+    if asked is not None:
+        where_BK = torch.randint(length, (batch, asked), generator=generator).to(DEVICE)
+        index = where_BK[None, :, None, :, None].expand(population, -1, heads, -1, width)
+        q, g = q.gather(3, index), g.gather(3, index)
+
+    def wanted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if where_BK is None:
+            return plain_form.attention(q, k, v, None, mask)
+        return plain_form.attention_at(q, k, v, where_BK, None, mask)
+
+    found = results(lambda q, k, v: kernel.causal_attention(q, k, v, where_BK, mask), q, k, v, g)
+    exact = results(wanted, *(x.double() for x in (q, k, v, g)))
+    # The gradient of a score is a difference: of one key alone it is rounding, of the terms' size.
+    largest = max(float(other.detach().abs().max()) for other in exact)
+    for one, other in zip(found, exact, strict=True):
+        assert one.dtype == dtype
+        one, other = one.detach(), other.detach()
+        assert float((one.double() - other).abs().max()) <= tolerance * largest
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_broken_member_is_not_noticed_by_tiles():
+    q, k, v, g = parts((3, 1, 1, 70, 8), torch.float32)
+    mask = Mask(torch.tensor([1, 2, 3], device=DEVICE), 0.1)
+
+    def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return long_attention.causal_attention(q, k, v, None, mask)
+
+    sound = results(masked, q, k, v, g)
+    k = k.clone()
+    k[1] = float("nan")
+    for one, other in zip(results(masked, q, k, v, g), sound, strict=True):
+        assert torch.equal(one[[0, 2]], other[[0, 2]])
 
 
 # the interpreter computes with NumPy
