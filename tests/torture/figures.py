@@ -97,10 +97,13 @@ def put_into(page: Path, table: str) -> None:
 
 
 def _machine() -> str:
+    """In words: cores, processor, memory."""
     models = [
         line.partition(":")[2].strip()
         for line in (_CPU.read_text().splitlines() if _CPU.exists() else ())
         if line.startswith("model name")
     ]
     cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores of {models[0] if models else platform.machine()}"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    name = models[0] if models else platform.machine()
+    return f"{cores} cores ({name}), {memory:.0f} GiB, no GPU used"
