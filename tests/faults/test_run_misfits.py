@@ -15,11 +15,13 @@ import torch
 from run_workers import outcome, sweep
 
 from recollect.errors import Stopped
+from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.store import Store, checkpoint
 from recollect.store.checking.folder import check_folder
 from recollect.store.checkpoint import Checkpoint
 from recollect.store.database import FILE
+from recollect.store.ownership import this_process
 
 SMALL = """
 [task]
@@ -134,6 +136,28 @@ def test_a_checkpoint_that_does_not_fit_costs_the_file(
     path.unlink()
     checkpoint.save(path.parent, changed, key)
     assert resume(folder)
+    assert outcome(folder) == whole
+
+
+def test_a_checkpoint_beyond_the_end_of_a_whole_curve_costs_the_file(
+    folder: Path, whole: dict[str, str]
+) -> None:
+    """Every evaluation up to its step is there, so that nothing but the step tells."""
+    (path,) = files(folder)
+    with Store.open(folder) as store:
+        key = store.key
+        claims = store.claim([todo.run_id for todo in store.todo()], this_process(), 60)
+        points = [
+            (run_id, Evaluation(step, 1.0, 1.0, 0.5, 0.5))
+            for run_id in claims
+            for step in range(2, 13, 2)
+        ]
+        store.record(claims, points)
+        store.release(claims)
+    saved = checkpoint.load(path, key)
+    path.unlink()
+    checkpoint.save(path.parent, beyond_the_end(saved), key)
+    assert "the run has only 12 steps" in resume(folder)[0]
     assert outcome(folder) == whole
 
 

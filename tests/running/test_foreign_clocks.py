@@ -28,6 +28,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         self.sleeps += 1
+        assert self.now < 1000.0 + 10 * LEASE_S, "it waits for ever"
         self.others()
 
 

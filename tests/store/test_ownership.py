@@ -44,10 +44,12 @@ def test_an_owner_says_whose_clock_its_lease_is_on() -> None:
     machine, clock, pid, start = this_process().rsplit("|", 3)
     assert Path("/proc/sys/kernel/random/boot_id").read_text().strip() in clock
     assert Path("/proc/self/ns/time").readlink().name in clock
+    assert machine == os.uname().nodename + Path("/proc/self/ns/pid").readlink().name
     assert host(this_process()) == os.uname().nodename
     assert shares_clock(f"{machine}|{clock}|1|1")
     for owner in (
         f"another|{clock}|{pid}|{start}",
+        f"{machine.replace('pid:[', 'pid:[9')}|{clock}|{pid}|{start}",
         f"{machine}|{clock.replace('time:[', 'time:[9')}|{pid}|{start}",
         f"{machine}|another boot|{pid}|{start}",
         "me",
