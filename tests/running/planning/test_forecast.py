@@ -121,10 +121,10 @@ def test_on_several_devices_the_time_is_that_of_the_last_to_end(make_run):
     assert together(*two) == "the table is for cuda:0 alone; cuda:0, cuda:1 together: 1.5 h"
     # The second one has half the speed: two of the second shape, which take it twice as long.
     slower = DeviceShare("cuda:1", speed=0.5)
-    assert together(two[0], slower).endswith("together: 2.0 h")
+    assert together(two[0], slower).endswith("together: 2 h")
     # Two processes on one device are no faster than one.
     shared = [DeviceShare("cuda:0", processes=2)] * 2
-    assert together(*shared).endswith("cuda:0, cuda:0 together: 3.0 h")
+    assert together(*shared).endswith("cuda:0, cuda:0 together: 3 h")
     assert spread_text(found, (), two).endswith("together: 0 s")
 
 
