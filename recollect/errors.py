@@ -6,6 +6,7 @@ that escapes is a bug. What others wrote is shown as `printable`.
 
 import errno
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,11 @@ _CONTROL = re.compile(
 )
 
 _noticed: ContextVar[list[str] | None] = ContextVar("noticed", default=None)
+
+
+def command_text(*words: object) -> str:
+    """A command of this program as a shell takes it, whatever a folder is called."""
+    return shlex.join(["recollect", *map(str, words)])
 
 
 @contextmanager

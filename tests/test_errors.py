@@ -2,10 +2,19 @@
 
 import errno
 import os
+import shlex
+from pathlib import Path
 
 import pytest
 
-from recollect.errors import RecollectError, ResourceError, SpecError, as_refusal, lacks_memory
+from recollect.errors import (
+    RecollectError,
+    ResourceError,
+    SpecError,
+    as_refusal,
+    command_text,
+    lacks_memory,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +58,10 @@ def test_anything_else_is_a_bug_in_two_lines(error):
     assert len(first) < 350
     assert first.isprintable()
     assert second == "please report it; RECOLLECT_DEBUG=1 shows where it happened"
+
+
+def test_a_command_is_what_a_shell_takes_for_the_same_words():
+    folder = Path("my results/o'clock")
+    text = command_text("export", folder, "--salvage")
+    assert shlex.split(text) == ["recollect", "export", str(folder), "--salvage"]
+    assert command_text("resume", Path("out")) == "recollect resume out"

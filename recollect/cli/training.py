@@ -2,7 +2,6 @@
 words and as an exit code.
 """
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from recollect.cli.printing import complain, say
-from recollect.errors import ReaderGone, Stopped
+from recollect.errors import ReaderGone, Stopped, command_text
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def train_and_tell(
     if outcome.failures:
         complain(
             f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}\n"
-            f"`recollect failures {folder}` shows where"
+            f"`{command_text('failures', folder)}` shows where"
         )
         no_memory = all(failure.startswith("oom") for failure in outcome.failures)
         raise typer.Exit(4 if no_memory else 1)
@@ -84,8 +83,8 @@ def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> Non
     elif outcome.search and outcome.counts["todo"]:
         say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
     elif any(row.has_result for row in results.rows):
-        where = shlex.quote(str(folder))
-        say(f"next: `recollect report {where}` (a page) or `recollect figure windows {where}`")
+        page, figure = command_text("report", folder), command_text("figure", "windows", folder)
+        say(f"next: `{page}` (a page) or `{figure}`")
 
 
 def _resume(folder: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.errors import SpecError
+from recollect.errors import SpecError, command_text
 from recollect.rows import Status
 from recollect.running.budget import Budget
 from recollect.running.cluster.plan import is_planned
@@ -89,8 +89,9 @@ def train(
 
     if is_planned(folder):
         raise SpecError(
-            f"{folder}: planned for many machines; train it with `recollect submit {folder}` or "
-            f"`recollect work {folder}`, or give another --out"
+            f"{folder}: planned for many machines; train it with "
+            f"`{command_text('submit', folder)}` or `{command_text('work', folder)}`, or give "
+            "another --out"
         )
     policy = _policy(keep, snapshots)
     devices = choose_devices(device)

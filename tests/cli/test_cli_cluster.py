@@ -1,13 +1,18 @@
 """submit, work and collect as a user types them; no scheduler needed."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cluster_made import ended, make_attempt, make_plan, name
 
+from recollect.cli.cluster.asking import choose_request, ray_options
 from recollect.cli.cluster.following import following
-from recollect.running.cluster.slurm import TaskState
+from recollect.running.cluster import slurm
+from recollect.running.cluster.jobs import Request, remember_request
+from recollect.running.cluster.ray_tasks import RayOptions
+from recollect.running.cluster.slurm import SlurmOptions, TaskState
 from recollect.running.results import RunSet
 
 SWEEP = """
@@ -65,6 +70,72 @@ def test_bad_requests_are_refused(command, sweep: Path, arguments: list[str], sa
     assert code == 2
     assert said in error
     assert len(error.strip().splitlines()) <= 3
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[SlurmOptions]:
+    """What would have been asked of Slurm."""
+    asked: list[SlurmOptions] = []
+    monkeypatch.setattr(slurm, "submit", lambda plan, packs, options: asked.append(options) or [])
+    return asked
+
+
+def test_what_was_asked_for_need_not_be_said_again(command, sweep, tmp_path, handed_over):
+    out = tmp_path / "two words"
+    first = [
+        *("--partition", "gpu", "--account", "lab", "--time", "1-00:00:00", "--gres", ""),
+        *("--cpus", "8", "--array-limit", "2", "--device", "cpu", "--setup", "module load x"),
+        *("--sbatch", "mail-type=END"),
+    ]
+    code, said, _ = command("submit", sweep, "--out", out, "--slurm", *first)
+    assert code == 0
+    assert f"see `recollect status '{out}'`, then `recollect collect '{out}'`" in said
+    assert command("submit", out)[0] == 0
+    again = ("--time", "02:00:00", "--account", "", "--gres", "gpu:2", "--setup", "module load y")
+    assert command("submit", out, "--slurm", *again)[0] == 0
+    assert command("submit", out, "--dry-run", "--partition", "tried")[0] == 0
+    assert command("submit", out)[0] == 0
+    then = SlurmOptions(
+        *("1-00:00:00", "gpu", "lab"),
+        gres=None,
+        cpus=8,
+        array_limit=2,
+        setup=("module load x",),
+        device="cpu",
+        others=(("mail-type", "END"),),
+    )
+    later = replace(then, time="02:00:00", account=None, gres="gpu:2", setup=("module load y",))
+    assert handed_over == [then, then, later, later]
+    assert command("submit", out, "--setup", "", "--sbatch", "")[0] == 0
+    assert handed_over[-1] == replace(later, setup=(), others=())
+
+
+def test_another_scheduler_is_asked_anew(tmp_path: Path):
+    given = {"slurm": {"cpus": None, "setup": []}, "ray": {"cpus": None, "address": "auto"}}
+    remember_request(tmp_path, Request("slurm", {"cpus": 8, "time": "05:00:00"}))
+    assert choose_request(tmp_path, False, False, given).options == {"cpus": 8, "time": "05:00:00"}
+    ray = choose_request(tmp_path, False, True, given)
+    assert (ray.scheduler, ray.options) == ("ray", {"address": "auto"})
+    assert ray_options(tmp_path, ray.options, True) == RayOptions("auto", cpus=4, retry_failed=True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"scheduler": "slurm"}', '{"scheduler": "slurm", "options": {"x": 1}}']
+)
+def test_a_request_that_nobody_wrote_is_refused(command, tmp_path: Path, text: str):
+    plan = make_plan(tmp_path / "out", packs=1)
+    (plan.folder / "request.json").write_text(text)
+    code, _, error = command("submit", plan.folder, "--dry-run")
+    assert code == 3
+    assert "request.json: not as `recollect submit` writes it" in error
+    assert "remove it, and give the options again" in error
+
+
+def test_a_figure_of_what_is_still_at_work_says_how_it_goes_on(command, tmp_path: Path):
+    plan = make_plan(tmp_path / "two words", packs=1)
+    code, _, error = command("figure", "windows", plan.folder)
+    assert code == 2
+    assert f"train some with `recollect submit '{plan.folder}'`" in error
 
 
 def test_work_without_a_scheduler_trains_all_packs(command, sweep: Path, tmp_path: Path):

@@ -50,10 +50,9 @@ def make(out: Path, sweep: Path) -> Plan:
     return draft_sweep(out, read, draft_packs(read.runs, "cpu", most_runs=6)).write()
 
 
-def driver(out: Path, address: str) -> subprocess.Popen[str]:
+def driver(out: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "recollect", "submit", str(out), *OPTIONS[:-2], "--address",
-         address],
+        [sys.executable, "-P", "-m", "recollect", "submit", str(out), *options],
         env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
@@ -80,7 +79,7 @@ def test_a_ray_node_that_dies(
     nodes: Nodes, sweep: Path, tmp_path: Path, undisturbed: Outcome, figures: Figures
 ):
     plan = make(tmp_path / "out", sweep)
-    running = driver(plan.folder, nodes.address)
+    running = driver(plan.folder, *OPTIONS[:-2], "--address", nodes.address)
     wait_until_training(plan)
     nodes.cluster.remove_node(nodes.nodes.pop(), allow_graceful=False)
     said = running.communicate(timeout=1800)[0]
@@ -101,12 +100,12 @@ def test_a_ray_driver_that_starts_again(
     number: signal.Signals,
 ):
     plan = make(tmp_path / "out", sweep)
-    running = driver(plan.folder, nodes.address)
+    running = driver(plan.folder, *OPTIONS[:-2], "--address", nodes.address)
     wait_until_training(plan)
     running.send_signal(number)
     said = running.communicate(timeout=600)[0]
     assert running.returncode == (130 if number == signal.SIGINT else -number), said
-    again = driver(plan.folder, nodes.address)
+    again = driver(plan.folder)  # the folder remembers the rest
     said = again.communicate(timeout=1800)[0]
     assert again.returncode == 0, said
     compare(plan.folder, undisturbed, figures)

@@ -25,7 +25,6 @@ from recollect.running.cluster.jobs import recorded_jobs
 from recollect.running.results import RunSet
 
 Submit = Callable[..., Path]
-ON_A_CPU = ("--slurm", "--gres", "", "--cpus", "1", "--device", "cpu")
 
 
 def hold(site: SlurmSite, out: Path, number: int, node: str = "") -> list[Payload]:
@@ -59,7 +58,8 @@ def finish(
     site.wait("the end of all tasks", lambda: not site.running())
     if not look(out).is_complete:
         assert not by_itself, "something was left over"
-        recollect("submit", out, *ON_A_CPU, environment=site.environment)
+        # The folder remembers what was asked for; no line of set-up is to spoil it again.
+        recollect("submit", out, "--setup", "", environment=site.environment)
         site.wait("the end of what was left", lambda: not site.running())
     recollect("collect", out, environment=site.environment)
     return compare(out, undisturbed, figures)

@@ -120,7 +120,7 @@ def test_a_file_that_was_loaded_without_being_named_is_loaded_by_processes_too(
     given = []
 
     class Processes:
-        def __init__(self, folder, shares, plugins, stop, listen, homes, allow_drift):
+        def __init__(self, folder, shares, plugins, stop, listen, homes, allow_drift, stages):
             given.append((len(shares), plugins, homes))
 
         def work(self, store):

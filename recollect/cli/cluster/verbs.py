@@ -1,7 +1,7 @@
 """Verbs for many machines: submit, work, collect."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -9,7 +9,7 @@ from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
 from recollect.cli.options import Folder, OneDevice, Plugins, Sets, load_plugins
 from recollect.cli.printing import complain, say
-from recollect.errors import SpecError
+from recollect.errors import SpecError, command_text
 
 if TYPE_CHECKING:
     from recollect.running.cluster.plan import DraftPlan, Plan
@@ -29,19 +29,19 @@ def submit(
     ray: Annotated[bool, typer.Option("--ray", help="tasks of Ray; waits until they end")] = False,
     sets: Sets = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
-    device: Annotated[str, typer.Option(help="of a task: auto, cpu or cuda")] = "auto",
+    device: Annotated[str | None, typer.Option(help="of a task: auto, cpu or cuda (auto)")] = None,
     runs_per_pack: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="at most so many runs in a task")
     ] = None,
     limit: Annotated[
-        str, typer.Option("--time", help="limit of a task, as Slurm writes it")
-    ] = "04:00:00",
+        str | None, typer.Option("--time", help="limit of a task, as Slurm writes it (04:00:00)")
+    ] = None,
     partition: Annotated[str | None, typer.Option(help="Slurm's partition")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm's account")] = None,
     qos: Annotated[str | None, typer.Option(help="Slurm's quality of service")] = None,
     constraint: Annotated[str | None, typer.Option(help="features of the nodes")] = None,
-    gres: Annotated[str, typer.Option(help="of a task; empty: none")] = "gpu:1",
-    cpus: Annotated[int, typer.Option(min=1, help="CPU cores of a task")] = 4,
+    gres: Annotated[str | None, typer.Option(help="of a task; empty: none (gpu:1)")] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, help="CPU cores of a task (4)")] = None,
     memory: Annotated[str | None, typer.Option("--mem", help="memory of a task")] = None,
     array_limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="at most so many tasks at once")
@@ -67,43 +67,53 @@ def submit(
         bool, typer.Option("--dry-run", help="show packs and script; write and submit nothing")
     ] = False,
 ) -> None:
-    """Train a sweep with Slurm or Ray, or go on with what is left of one."""
-    from recollect.running.cluster.slurm import SlurmOptions, parse_other
+    """Train a sweep with Slurm or Ray, or go on with what is left of one, asking for the same
+    resources as before unless others are given.
+    """
+    from recollect.cli.cluster.asking import choose_request, ray_options, slurm_options
 
-    if slurm == ray:
-        raise SpecError("--slurm or --ray: give one of the two; `recollect run` needs neither")
-    options = SlurmOptions(
-        limit, partition, account, qos, constraint, gres or None, cpus, memory, array_limit,
-        tuple(setup), device, tuple(map(parse_other, sbatch)),
-    )  # fmt: skip
+    folder = out or Path(what)
+    both: dict[str, Any] = {"device": device, "cpus": cpus}
+    of_slurm = {
+        "time": limit, "partition": partition, "account": account, "qos": qos, "gres": gres,
+        "constraint": constraint, "memory": memory, "array_limit": array_limit, "setup": setup,
+        "others": sbatch,
+    }  # fmt: skip
+    given = {"slurm": both | of_slurm, "ray": both | {"address": address, "gpus": gpus}}
+    request = choose_request(folder, slurm, ray, given)
+    slurm = request.scheduler == "slurm"
+    options = slurm_options(folder, request.options) if slurm else None
     load_plugins(plugin)
     from recollect.running.cluster.collect import Collector
+    from recollect.running.cluster.jobs import remember_request
     from recollect.running.cluster.left import left_packs
     from recollect.running.cluster.plan import Plan
 
-    limit_s = options.limit_s if slurm else None
-    draft = _draft(what, out, sets, plugin, limit_s, device, runs_per_pack, array_limit)
+    limit_s, at_once = (options.limit_s, options.array_limit) if options else (None, array_limit)
+    draft = _draft(what, out, sets, plugin, limit_s, device or "auto", runs_per_pack, at_once)
     if dry_run:
-        show_plan(draft if isinstance(draft, Plan) else draft.plan, options if slurm else None)
+        show_plan(draft if isinstance(draft, Plan) else draft.plan, options)
         return
     plan = draft if isinstance(draft, Plan) else draft.write()
+    remember_request(plan.folder, request)
     with Collector(plan) as collector:
         left = left_packs(plan, collector.collect(), retry_failed)
     if left.held:
         say(f"{len(left.held)} packs are held by jobs that wait or run")
     if not left.free:
-        say(f"nothing to submit; `recollect status {plan.folder}` says how it stands")
+        say(f"nothing to submit; `{command_text('status', plan.folder)}` says how it stands")
         return
-    if slurm:
+    if options is not None:
         from recollect.running.cluster.slurm import submit as hand_over
 
         for job in hand_over(plan, left.free, options):
             say(f"job {job.job_id}: {len(job.packs)} packs -> {plan.folder}")
-        say(f"see `recollect status {plan.folder}`, then `recollect collect {plan.folder}`")
+        status, collect = (command_text(verb, plan.folder) for verb in ("status", "collect"))
+        say(f"see `{status}`, then `{collect}`")
     else:
         from recollect.cli.cluster.ray_view import run_on_ray
 
-        run_on_ray(plan, left.free, address, device, gpus, cpus, retry_failed)
+        run_on_ray(plan, left.free, ray_options(folder, request.options, retry_failed))
 
 
 def work(
@@ -216,7 +226,7 @@ def _draft(
         if plan.source != sweep.source:
             raise SpecError(
                 f"{folder}: planned from another sweep ({plan.name}); give another --out, or "
-                f"`recollect submit {folder}` for what is left of it"
+                f"`{command_text('submit', folder)}` for what is left of it"
             )
         return plan
     packs = draft_packs(sweep.runs, device, limit_s, runs_per_pack, at_once)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from recollect.analysis.wording import time_text
 from recollect.cli.printing import render, say, write
-from recollect.running.cluster.jobs import recorded_jobs
+from recollect.errors import command_text
+from recollect.running.cluster.jobs import read_request, recorded_jobs
 from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.cluster.slurm import SlurmOptions, TaskState, chunks, script, task_states
 
@@ -58,13 +59,14 @@ def show_status(folder: Path) -> None:
         )
         say(f"left by forecast: {time_text(left_s)} of one device")
     if waiting and not states:
-        say(f"go on with `recollect submit {folder} --slurm` or --ray")
+        how = "" if read_request(folder) else " with --slurm or --ray"
+        say(f"go on with `{command_text('submit', folder)}`{how}")
 
 
 def say_collected(folder: Path, found: "Collected") -> None:
     say(counted(found))
     _say_troubles(folder, found)
-    say(f"results: {folder}; see `recollect report {folder}`")
+    say(f"results: {folder}; see `{command_text('report', folder)}`")
 
 
 def counted(found: "Collected") -> str:
@@ -128,6 +130,6 @@ def _say_troubles(folder: Path, found: "Collected") -> None:
         say(f"conflict: run {conflict.run_id} of pack {conflict.pack} ended differently in {names}")
     if found.conflicts:
         say(
-            f"such runs are left out; `recollect collect {folder} --settle first` takes the "
-            "attempt that came first"
+            f"such runs are left out; `{command_text('collect', folder, '--settle', 'first')}` "
+            "takes the attempt that came first"
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from recollect.errors import SpecError
+from recollect.errors import SpecError, command_text
 from recollect.mixers.options import MixerSpec
 from recollect.mixers.plugins.identity import shown
 from recollect.mixers.plugins.register import REGISTERED
@@ -70,8 +70,8 @@ def resume_command(store: Store) -> str:
     files = dict.fromkeys(
         origin["file"] for origin in _origins(store).values() if origin["file"] is not None
     )
-    options = "".join(f" --plugin {_quoted(file)}" for file in files)
-    return f"recollect resume {shlex.quote(str(store.path.parent))}{options}"
+    options = [word for file in files for word in ("--plugin", shown(Path(file)))]
+    return command_text("resume", store.path.parent, *options)
 
 
 def _origins(store: Store) -> dict[str, _Origin]:

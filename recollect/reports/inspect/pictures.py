@@ -1,12 +1,12 @@
 """The pictures of an inspection as files beside its record, with titles and captions."""
 
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from recollect.errors import command_text
 from recollect.plotting.settings import SCREEN, SCREEN_DPI, screen_style, to_bytes
 from recollect.reports.inspect.figures import (
     MOST_LINES,
@@ -44,7 +44,7 @@ def draw_pictures(found: Inspection, folder: Path) -> Inspection:
             file = f"{FOLDER}/{found.run_id}/{name}.png"
             write_atomically(folder / file, to_bytes(figure, "png", SCREEN_DPI, SCREEN))
             pictures.append(InspectionPicture(file, TITLES[name], _caption(name, found)))
-    command = f"recollect inspect {shlex.quote(str(folder))} {found.run_id}"
+    command = command_text("inspect", folder, found.run_id)
     return replace(found, pictures=pictures, command=command)
 
 

@@ -6,7 +6,6 @@ at all, and then it is left out.
 
 import base64
 import json
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any
 
 from recollect.analysis import get_setting
 from recollect.analysis.settings import DEPTH, WIDTH
+from recollect.errors import command_text
 from recollect.reports.inspect.record import FOLDER
 from recollect.reports.page.context import (
     Context,
@@ -150,17 +150,18 @@ def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list
     """What makes each section's pictures, or its numbers, as files."""
     from recollect.reports.paper.figures.all_figures import DEFINITIONS
 
-    where = shlex.join(map(str, folders))
     ended = [row for row in rows if row.has_result]
     commands = {
-        "claims": [f"recollect claims {where}"],
-        "runs": _exports(folders, "--format csv", "csv"),
+        "claims": [command_text("claims", *folders)],
+        "runs": _exports(folders, ["--format", "csv"], "csv"),
     }
     for section, (kind, names) in FIGURES_OF.items():
         fitting = [name for name in names if any(DEFINITIONS[name].fits(row) for row in ended)]
         drawn = [kind, *fitting] if kind and _can_be_drawn(kind, ended) else fitting
-        commands[section] = [f"recollect figure {name} {where} -o {name}.pdf" for name in drawn]
-    commands["curves"] = _exports(folders, "--format json --curves", "json")
+        commands[section] = [
+            command_text("figure", name, *folders, "-o", f"{name}.pdf") for name in drawn
+        ]
+    commands["curves"] = _exports(folders, ["--format", "json", "--curves"], "json")
     return commands
 
 
@@ -171,7 +172,7 @@ def _can_be_drawn(kind: str, ended: Sequence[RunRow]) -> bool:
     return len(sizes) > (1 if kind == "scaling" else 0)
 
 
-def _exports(folders: Sequence[Path], options: str, suffix: str) -> list[str]:
+def _exports(folders: Sequence[Path], options: Sequence[str], suffix: str) -> list[str]:
     names = (
         ["runs"]
         if len(folders) == 1
@@ -179,8 +180,7 @@ def _exports(folders: Sequence[Path], options: str, suffix: str) -> list[str]:
     )
     named = zip(folders, names, strict=True)
     return [
-        f"recollect export {shlex.quote(str(folder))} {options} -o {name}.{suffix}"
-        for folder, name in named
+        command_text("export", folder, *options, "-o", f"{name}.{suffix}") for folder, name in named
     ]
 
 

@@ -1,7 +1,7 @@
 """From folders to a file: one of the four pictures, as asked for on the command line."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -45,10 +45,7 @@ class PictureRequest:
             raise SpecError(
                 f"--tau {self.look.tau:g}: must be above 0 and at most 1; the usual is {TAU:g}"
             )
-        chosen = [
-            Source(source.name, choose_rows(source.rows, self.where), source.curves)
-            for source in sources
-        ]
+        chosen = [replace(source, rows=choose_rows(source.rows, self.where)) for source in sources]
         with framed(self.frame):
             return KINDS[self.kind](Shown.of(*chosen), self.look)
 

@@ -21,6 +21,7 @@ from recollect.plotting.colours import DASHES, LineStyle, line_styles
 from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.rows import RunRow
+from recollect.running.cluster.plan import go_on_command
 from recollect.running.results import RunSet
 
 MOST_PANELS = 24
@@ -35,13 +36,15 @@ class Source:
     rows: Sequence[RunRow]
     curves: Curves
     conflicts: tuple[str, ...] = ()  # runs with different results in several folders
+    go_on: str = "recollect resume DIR"  # the command that trains more of it
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":
         """The folders as one, by their names."""
         results = RunSet.load_all(folders)
         name = ", ".join(folder.resolve().name for folder in folders)
-        return cls(name, results.rows, results.curves, results.conflicts)
+        go_on = go_on_command(folders[0]) if len(folders) == 1 else cls.go_on
+        return cls(name, results.rows, results.curves, results.conflicts, go_on)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Shown:
             if not any(cell.source == number for cell in shown):
                 raise SpecError(
                     f"{source.name}: none of {len(source.rows)} runs has a result yet; train some "
-                    "with `recollect resume DIR`, or leave out --where"
+                    f"with `{source.go_on}`, or leave out --where"
                 )
         return cls(sources, shown, tuple(cell for cell in every if not cell.runs.best))
 

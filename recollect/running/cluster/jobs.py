@@ -1,9 +1,12 @@
-"""What was submitted: one file per job in the folder, written once."""
+"""What was submitted: one file per job in the folder, written once; and what was asked for then, so
+that it need not be said again.
+"""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from recollect.errors import StoreError
 from recollect.store.durable import make_folder, write_atomically
@@ -38,6 +41,37 @@ def recorded_jobs(folder: Path) -> list[SubmittedJob]:
                 "`recollect submit`"
             ) from None
     return jobs
+
+
+REQUEST_FILE = "request.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked of a scheduler, as the command line has it."""
+
+    scheduler: str
+    options: dict[str, Any]
+
+
+def remember_request(folder: Path, request: Request) -> None:
+    """For the next time."""
+    write_atomically(folder / REQUEST_FILE, json.dumps(asdict(request), indent=1).encode())
+
+
+def read_request(folder: Path) -> Request | None:
+    """That of the last time, if there was one."""
+    path = folder / REQUEST_FILE
+    try:
+        table = json.loads(path.read_bytes())
+        return Request(str(table["scheduler"]), dict(table["options"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"{path}: not as `recollect submit` writes it ({error!r}); remove it, and give the "
+            "options again"
+        ) from None
 
 
 def ranges(numbers: Sequence[int]) -> str:

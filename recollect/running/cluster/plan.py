@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import SpecError, StoreError, command_text
 from recollect.running.cluster.frames import HEAD, body_at, frame
 from recollect.store.database import FILE as STORE_FILE
 from recollect.store.durable import make_folder, write_atomically
@@ -73,7 +73,7 @@ class Plan:
         if not 0 <= index < len(self.packs):
             raise SpecError(
                 f"--pack {index}: the plan has packs 0 to {len(self.packs) - 1}; "
-                f"`recollect status {self.folder}` lists them"
+                f"`{command_text('status', self.folder)}` lists them"
             )
         entry = self.packs[index]
         with (self.folder / FILE).open("rb") as file:
@@ -98,8 +98,8 @@ class DraftPlan:
         for present in (FILE, STORE_FILE):
             if (folder / present).exists():
                 raise SpecError(
-                    f"{folder}: holds {present} already; give another --out, or `recollect submit "
-                    f"{folder}` for what is left of it"
+                    f"{folder}: holds {present} already; give another --out, or "
+                    f"`{command_text('submit', folder)}` for what is left of it"
                 )
         write_atomically(folder / FILE, self.content)
         return self.plan
@@ -144,6 +144,11 @@ def is_planned(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
+def go_on_command(folder: Path) -> str:
+    """What trains more of a folder."""
+    return command_text("submit" if is_planned(folder) else "resume", folder)
+
+
 def read_plan(folder: Path) -> Plan:
     """The plan of a folder; of its packs only what the first frame says."""
     path = folder / FILE
@@ -154,7 +159,8 @@ def read_plan(folder: Path) -> Plan:
             body = body_at(head + file.read(min(length, _LARGEST_HEAD)), 0)
     except FileNotFoundError:
         raise SpecError(
-            f"{folder}: no {FILE} in it; `recollect submit SPEC --out {folder}` makes one"
+            f"{folder}: no {FILE} in it; `{command_text('submit', 'SPEC', '--out', folder)}` makes "
+            "one"
         ) from None
     if body is None:
         raise _damaged(folder, "its first record is not as it was written")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import RecollectError, ResourceError, SpecError, Stopped
+from recollect.errors import RecollectError, ResourceError, SpecError, Stopped, command_text
 from recollect.running.cluster.collect import Collected, Collector
 from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.signals import never
@@ -110,7 +110,8 @@ def train_with_ray(
             code = stop()
             if code:
                 _cancel(ray, running)
-                raise Stopped(f"stopped; go on with `recollect submit {plan.folder} --ray`", code)
+                again = command_text("submit", plan.folder, "--ray")
+                raise Stopped(f"stopped; go on with `{again}`", code)
         found: Collected = ray.get(actor.look.remote())
         return found
 

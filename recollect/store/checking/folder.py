@@ -6,7 +6,7 @@ Nothing is changed. Each finding is one line that says what is wrong and what to
 from dataclasses import dataclass
 from pathlib import Path
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import SpecError, StoreError, command_text
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint, weights
 from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
@@ -54,7 +54,7 @@ def check_folder(folder: Path) -> Checked:
 
 
 def _salvage(folder: Path) -> str:
-    return f"save what is readable with `recollect export {folder} --salvage`"
+    return f"save what is readable with `{command_text('export', folder, '--salvage')}`"
 
 
 def _is_readable(spec: dict[str, object]) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import SpecError, StoreError, command_text
 from recollect.rows import Evaluation, RunRow
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
@@ -52,7 +52,7 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
             if problems := source.check():
                 raise StoreError(
                     f"{store}: damaged ({problems[0]}); nothing was merged\n"
-                    f"save its readable rows with `recollect export {store} --salvage`"
+                    f"save its readable rows with `{command_text('export', store, '--salvage')}`"
                 )
     with _Target.create(into) as target:
         target.reclaim()

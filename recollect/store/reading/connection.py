@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from recollect.errors import RecollectError, ResourceError, SpecError, StoreError
+from recollect.errors import RecollectError, ResourceError, SpecError, StoreError, command_text
 from recollect.store.reading.checksums import register
 from recollect.store.schema import APPLICATION_ID, VERSION
 
@@ -95,7 +95,7 @@ def recognise(connection: sqlite3.Connection, path: Path) -> int:
     if version < 1:
         raise StoreError(
             f"{path}: its schema has number {version}, which no recollect wrote; nothing was "
-            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
+            f"changed\nsave the readable rows with `{_salvage(path)}`"
         )
     return version
 
@@ -161,10 +161,14 @@ def _primary(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
+def _salvage(path: Path) -> str:
+    return command_text("export", path.parent, "--salvage")
+
+
 def _damaged(why: str, path: Path) -> StoreError:
     return StoreError(
         f"{path}: damaged ({why}); nothing was changed\n"
-        f"save the readable rows with `recollect export {path.parent} --salvage`, then run "
+        f"save the readable rows with `{_salvage(path)}`, then run "
         "into a new folder"
     )
 
@@ -176,7 +180,7 @@ def _refusal(error: sqlite3.Error, path: Path) -> RecollectError:
     if code in _FULL:
         return ResourceError(
             f"{path}: the disk is full or failing ({error}); what was finished is safe\n"
-            f"free space, then `recollect resume {path.parent}`"
+            f"free space, then `{command_text('resume', path.parent)}`"
         )
     if code in _REFUSED:
         return SpecError(
@@ -191,6 +195,6 @@ def _refusal(error: sqlite3.Error, path: Path) -> RecollectError:
     if code == sqlite3.SQLITE_ERROR:
         return StoreError(
             f"{path}: not a results database as recollect makes them ({error}); nothing was "
-            f"changed\nsave the readable rows with `recollect export {path.parent} --salvage`"
+            f"changed\nsave the readable rows with `{_salvage(path)}`"
         )
     return StoreError(f"{path}: refused by its own rules ({error}); nothing was changed")

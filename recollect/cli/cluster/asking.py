@@ -1,0 +1,54 @@
+"""What is asked of a scheduler: the options that are given, else those of the last time."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.errors import SpecError, StoreError
+from recollect.running.cluster.jobs import REQUEST_FILE, Request, read_request
+from recollect.running.cluster.slurm import SlurmOptions, parse_other
+
+if TYPE_CHECKING:
+    from recollect.running.cluster.ray_tasks import RayOptions
+
+CPUS = 4
+T = TypeVar("T")
+
+
+def choose_request(
+    folder: Path, slurm: bool, ray: bool, given: Mapping[str, Mapping[str, Any]]
+) -> Request:
+    """`given`: by scheduler what the command line says, None or empty where it says nothing."""
+    before = read_request(folder)
+    if (slurm and ray) or not (slurm or ray or before):
+        raise SpecError("--slurm or --ray: give one of the two; `recollect run` needs neither")
+    scheduler = "slurm" if slurm else "ray" if ray or before is None else before.scheduler
+    options = {name: value for name, value in given[scheduler].items() if value not in (None, [])}
+    if before is not None and before.scheduler == scheduler:
+        options = before.options | options
+    return Request(scheduler, options)
+
+
+def slurm_options(folder: Path, options: Mapping[str, Any]) -> SlurmOptions:
+    """As the script needs them."""
+    others = tuple(map(parse_other, filter(None, options.get("others", ()))))
+    setup = tuple(filter(None, options.get("setup", ())))
+    return _options(SlurmOptions, folder, {**options, "others": others, "setup": setup})
+
+
+def ray_options(folder: Path, options: Mapping[str, Any], retry_failed: bool) -> "RayOptions":
+    """As its tasks need them."""
+    from recollect.running.cluster.ray_tasks import RayOptions
+
+    return _options(RayOptions, folder, {"cpus": CPUS, **options, "retry_failed": retry_failed})
+
+
+def _options(make: Callable[..., T], folder: Path, options: Mapping[str, Any]) -> T:
+    """An empty text means none."""
+    try:
+        return make(**{name: None if value == "" else value for name, value in options.items()})
+    except TypeError as error:
+        raise StoreError(
+            f"{folder / REQUEST_FILE}: not as `recollect submit` writes it ({error}); remove it, "
+            "and give the options again"
+        ) from None
