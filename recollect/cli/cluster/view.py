@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.analysis.wording import time_text
 from recollect.cli.printing import render, say, write
 from recollect.errors import command_text
 from recollect.running.cluster.jobs import read_request, recorded_jobs
@@ -19,6 +18,7 @@ SHOWN_PACKS, SHOWN_HOSTS = 20, 4
 
 def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
     """What would be submitted: packs by kind, and the first script."""
+    from recollect.analysis.wording import time_text
     from recollect.cli.tables import plain_table
 
     table = plain_table("packs", "runs", "what", "forecast of one")
@@ -40,6 +40,7 @@ def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
 
 def show_status(folder: Path) -> None:
     """Collect, then say how every pack stands."""
+    from recollect.analysis.wording import time_text
     from recollect.running.cluster.collect import collect_once
 
     plan = read_plan(folder)

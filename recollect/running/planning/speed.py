@@ -215,11 +215,13 @@ def seconds_per_step(
     task: Task,
     device: torch.device,
     clock: Callable[[], float] | None = None,
+    patience_s: float = 0.0,
 ) -> float:
     """One optimiser step of these members together, the fastest of several, after those that warm
-    up and record. Without a `clock`: as if nothing else used the machine.
+    up and record. Without a `clock`: as if nothing else used the machine. `patience_s`: so long, by
+    the time of day, a fast one is waited for at least.
     """
-    clock = clock or undisturbed_clock(device)
+    clock, patience = clock or undisturbed_clock(device), time.monotonic() + patience_s
     population = Population(members, task, device)
 
     def step() -> None:
@@ -231,7 +233,11 @@ def seconds_per_step(
     found: list[float] = []
     # A GPU is asked for several steps at a time: it computes one while the next is prepared.
     together = 1 if device.type == "cpu" else FEWEST_TIMED
-    while len(found) < FEWEST_TIMED or (len(found) < MOST_TIMED and sum(found) < TIMED_S):
+    while (
+        len(found) < FEWEST_TIMED
+        or (len(found) < MOST_TIMED and sum(found) < TIMED_S)
+        or time.monotonic() < patience
+    ):
         wait(device)
         start = clock()
         for _ in range(together):
@@ -243,8 +249,7 @@ def seconds_per_step(
 
 def undisturbed_clock(device: torch.device) -> Callable[[], float]:
     """On a CPU the time that this thread computed: it takes part in all that torch computes, and
-    other programs do not count. With nine processes on two cores it differs by 6 to 22 % from step
-    to step, by mixer, where the time of day differs by up to twice.
+    other programs count only as far as they share its caches and its core.
     """
     return time.thread_time if device.type == "cpu" else time.perf_counter
 

@@ -15,6 +15,7 @@ from recollect.running.planning import forecast as forecasting
 from recollect.running.planning import memory, speed
 from recollect.running.planning.cost import cost
 from recollect.running.planning.forecast import Forecast, forecast, step_seconds
+from recollect.running.planning.threads import choose_threads
 from recollect.running.processes.devices import DeviceShare
 
 CPU = torch.device("cpu")
@@ -24,13 +25,14 @@ PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
 @pytest.fixture
 def device(monkeypatch) -> list[tuple[str, int, int]]:
     """A device whose speed is known: time per operation by mixer, nothing gained by training
-    together. What it was asked to measure.
+    together. What it was asked to measure, and not only once more.
     """
     asked: list[tuple[str, int, int]] = []
 
-    def seconds(members, task, device):
+    def seconds(members, task, device, patience_s=0.0):
         run = members[0]
-        asked.append((run.model.mixer.name, run.train.batch, len(members)))
+        if not patience_s:
+            asked.append((run.model.mixer.name, run.train.batch, len(members)))
         return PER_OPERATION[run.model.mixer.name] * cost(run).operations * len(members)
 
     monkeypatch.setattr(speed, "seconds_per_step", seconds)
@@ -52,6 +54,46 @@ def test_a_shape_is_scaled_from_its_own_mixer(monkeypatch, make_run, device):
         run = entry.example
         expected = PER_OPERATION[run.model.mixer.name] * cost(run).operations * run.train.steps
         assert entry.seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("steps", "again"), [(10_000, [0.5]), (4, [])], ids=["worth it", "too short to be"]
+)
+def test_on_a_cpu_the_faster_of_two_timings_counts(monkeypatch, make_run, steps, again):
+    """The second one lasts for a share of the whole, at most."""
+    asked, times = [], iter([0.3, 0.2])
+
+    def seconds(members, task, device, patience_s=0.0):
+        asked.append(patience_s)
+        return next(times)
+
+    monkeypatch.setattr(speed, "seconds_per_step", seconds)
+    monkeypatch.setattr(memory, "pack_size", lambda *_: 1)
+    monkeypatch.setattr(forecasting, "AGAIN_S", 1.0)
+    (entry,) = forecast([make_run({"train.steps": steps})], set(), CPU)
+    assert asked == [0.0, *([1.0] if again else [])]
+    assert entry.seconds == pytest.approx(steps * (0.2 if again else 0.3))
+
+
+def test_a_cpus_threads_are_reckoned_not_timed(monkeypatch, make_run):
+    """They compute while they wait for one another."""
+    counts: list[int] = [2]
+    timed_with: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: counts[-1])
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
+
+    def seconds(*_, **__):
+        timed_with.append(torch.get_num_threads())
+        return 1.4
+
+    monkeypatch.setattr(speed, "seconds_per_step", seconds)
+    monkeypatch.setattr(memory, "pack_size", lambda *_: 1)
+    large = make_run({"model.width": 64, "train.batch": 64, "train.steps": 3})
+    assert choose_threads(large, 2) == 2
+    (entry,) = forecast([large], set(), CPU)
+    assert entry.seconds == pytest.approx(3 * 1.0)
+    assert timed_with == [1]
+    assert counts[-1] == 2, "put back"
 
 
 def test_what_would_take_long_is_looked_at_with_fewer_rows(monkeypatch, make_run, device):
@@ -135,7 +177,7 @@ def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
         for seed in range(4)
     ]
     monkeypatch.setattr(memory, "pack_size", lambda todo, *_: min(3, len(todo)))
-    monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5 * len(members))
+    monkeypatch.setattr(speed, "seconds_per_step", lambda members, *_, **__: 0.5 * len(members))
     finished = {runs[0].run_id, *(run.run_id for run in runs[4:])}
     threads = torch.get_num_threads()
     first, second = forecast(runs, finished, CPU)
@@ -156,7 +198,7 @@ def test_shapes_beyond_the_measured_ones_are_scaled_by_their_operations(monkeypa
     runs = [make_run({"model.width": width}) for width in (8, 16, 32)]
     monkeypatch.setattr(forecasting, "MEASURED_SHAPES", 1)
     monkeypatch.setattr(memory, "pack_size", lambda *_: 1)
-    monkeypatch.setattr(speed, "seconds_per_step", lambda members, task, device: 0.5)
+    monkeypatch.setattr(speed, "seconds_per_step", lambda *_, **__: 0.5)
     small, _, large = forecast(runs, set(), CPU)
     assert (small.measured, large.measured) == (True, False)
     ratio = cost(runs[2]).operations / cost(runs[0]).operations

@@ -117,3 +117,19 @@ def test_the_fastest_of_several_steps_counts(make_run):
     late = iter([0.01, 0.005, *([0.01] * (MOST_TIMED - 2))])
     assert seconds_per_step([run], task, CPU, clock) == pytest.approx(0.005)
     assert next(late, None) is None  # as many as may be, while they are quick
+
+
+def test_with_patience_a_fast_step_is_waited_for(make_run, monkeypatch):
+    """Where nobody else computes it comes at once; a day has a tick for every look at it."""
+    run = make_run()
+    task = build_task(run.task, 0, run.train.batch, CPU)
+    now, steps = [0.0], iter([*([7.0] * 9), 2.0, *([7.0] * 9)])
+    readings, day = itertools.count(), itertools.count()
+
+    def clock() -> float:
+        now[0] += next(steps) if next(readings) % 2 else 0.0
+        return now[0]
+
+    monkeypatch.setattr("recollect.running.planning.speed.time.monotonic", lambda: next(day))
+    assert seconds_per_step([run], task, CPU, clock) == 7.0
+    assert seconds_per_step([run], task, CPU, clock, patience_s=10) == 2.0
