@@ -14,8 +14,6 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -31,6 +29,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 import recollect.ops
+from recollect.ops import long_conv
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape, read_sweep
 from recollect.tasks.build import task_of
@@ -97,13 +96,13 @@ def _place() -> str:
     return "backward"
 
 
-@contextmanager
-def as_on_a_gpu() -> Iterator[None]:
+def act_as_on_a_gpu() -> None:
     """Kernels everywhere, recorded instead of launched; bf16 products under autocast."""
     for found in iter_modules(recollect.ops.__path__):
         module = import_module(f"recollect.ops.{found.name}")
         if found.ispkg and hasattr(module, "use_triton"):
             module.use_triton = lambda *tensors: True  # type: ignore[attr-defined]
+    long_conv.TOEPLITZ_LENGTH = long_conv.TOEPLITZ_LENGTH_GPU
     JITFunction.run = record_kernel
     is_on, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
     torch.is_autocast_enabled = lambda device="cpu": is_on("cpu")
@@ -111,7 +110,6 @@ def as_on_a_gpu() -> Iterator[None]:
     trained.autocast = lambda device, precision: torch.autocast(  # type: ignore[assignment]
         "cpu", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
     )
-    yield
 
 
 def resources(kernel: JITFunction, bound: dict[str, Any], architecture: int) -> str:
@@ -173,6 +171,6 @@ def show(run: RunSpec, architecture: int | None) -> None:
 
 
 sweep = read_sweep(Path(sys.argv[1]))
-with as_on_a_gpu():
-    for group in group_by_shape(sweep.runs):
-        show(group[0], int(sys.argv[2].removeprefix("sm_")) if len(sys.argv) > 2 else None)
+act_as_on_a_gpu()
+for group in group_by_shape(sweep.runs):
+    show(group[0], int(sys.argv[2].removeprefix("sm_")) if len(sys.argv) > 2 else None)
