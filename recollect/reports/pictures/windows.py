@@ -80,7 +80,8 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, lines: int) -> None:
     for text in ax.get_yticklabels():
         text.set_parse_math(False)
     ax.spines["left"].set_visible(False)
-    ax.tick_params(axis="y", length=0)
+    # Room for a note that begins at the axis.
+    ax.tick_params(axis="y", length=0, pad=9)
     beside = ax.get_yaxis_transform()
     for place, cell in enumerate(cells):
         _draw_cell(ax, cell, place, shown.styles[cell.label, cell.source])
@@ -108,7 +109,7 @@ def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
         note = ax.annotate(
             " ",
             (best.lr, place),
-            xytext=(6 if is_left else -6, 0),
+            xytext=(4 if is_left else -4, 0),
             textcoords="offset points",
             ha="left" if is_left else "right",
             va="center",
