@@ -74,7 +74,7 @@ Search = Annotated[
     typer.Option(
         metavar="HOW",
         help="edges: train only what the edges of the windows need, the rest stays todo; "
-        "all: every run",
+        "all: every run, within a budget one cell after another",
     ),
 ]
 Workers = Annotated[

@@ -156,7 +156,7 @@ def train(
         )
         # While another process trains some of it, what that finds may ask for more.
         if searched and left is None and not outcome.counts["running"]:
-            order.remember_search(store, searched, "all")  # the rest is for whoever asks for more
+            order.remember_search(store, searched, None)  # the rest is for whoever asks for more
         return outcome
 
 
@@ -168,7 +168,7 @@ def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
 
 def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) -> None:
     for sweep in sweeps:
-        order.remember_search(store, [sweep.name], search or sweep.search or "all")
+        order.remember_search(store, [sweep.name], search or sweep.search)
     if not sweeps and search is not None:
         order.remember_search(store, [sweep.name for sweep in store.sweeps()], search)
 

@@ -1,9 +1,10 @@
 """What of a folder is trained next: its sweeps in the order of planning, each as it was asked for.
 
 A sweep is trained in full, or with `--search edges` only as far as the search for its windows
-needs (planning/edges.py); the folder remembers which. What is begun comes before all of them, and
-within a budget the most telling runs of a sweep come first (planning/priority.py). All of it is
-read from the store, so a folder goes on wherever it was stopped.
+needs (planning/edges.py); the folder remembers which. What is begun comes before all of them.
+Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
+`--search all` was asked for: then one cell is completed after another, the cheapest first. All of
+it is read from the store, so a folder goes on wherever it was stopped.
 """
 
 import json
@@ -19,7 +20,8 @@ from recollect.running.planning.priority import Stage, next_stage
 from recollect.store import Store
 
 MOST_NAMES = 6  # of cells in a line
-_KEY = "search"  # of the store's own notes on itself
+# Of the store's own notes on itself: names of sweeps.
+_SEARCHED, _IN_FULL = "search", "search in full"
 
 NextStage = Callable[[Sequence[RunRow]], Stage | None]
 
@@ -45,25 +47,29 @@ class SearchState:
         return f"{found}; next {count_text(self.runs, 'run')} of {names}"
 
 
-def remember_search(store: Store, names: Iterable[str], search: str) -> None:
-    """How these sweeps are trained from now on."""
-    searched = set(searched_sweeps(store)) - set(names)
-    if search == "edges":
-        searched |= set(names)
-    if searched != set(searched_sweeps(store)):
-        store.set_meta(_KEY, json.dumps(sorted(searched)))
+def remember_search(store: Store, names: Iterable[str], search: str | None) -> None:
+    """How these sweeps are trained from now on; None: in full, and in any order."""
+    for key, kind in ((_SEARCHED, "edges"), (_IN_FULL, "all")):
+        before = set(_names(store, key))
+        after = before | set(names) if search == kind else before - set(names)
+        if after != before:
+            store.set_meta(key, json.dumps(sorted(after)))
 
 
 def searched_sweeps(store: Store) -> list[str]:
     """The names of the sweeps whose search is not over."""
-    return json.loads(store.meta(_KEY) or "[]")
+    return _names(store, _SEARCHED)
+
+
+def _names(store: Store, key: str) -> list[str]:
+    return json.loads(store.meta(key) or "[]")
 
 
 def order_of(
     store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore
 ) -> NextStage:
     """Chooses the next stage of the folder, or None when nothing is left that was asked for."""
-    searched = set(searched_sweeps(store))
+    searched, in_full = set(searched_sweeps(store)), set(_names(store, _IN_FULL))
     sweeps = [(sweep.name, frozenset(sweep.run_ids)) for sweep in store.sweeps()]
 
     def choose(rows: Sequence[RunRow]) -> Stage | None:
@@ -76,7 +82,7 @@ def order_of(
                 stage = next_search_stage(own)
                 if stage is not None:
                     listen(SearchRound(name, search_state(own).text()))
-            elif within_budget:
+            elif within_budget and name not in in_full:
                 stage = next_stage(own)
             else:
                 todo = tuple(row.run_id for row in own if row.status == "todo")

@@ -107,6 +107,17 @@ def test_within_a_budget_a_sweep_is_trained_by_what_tells_most(store, sweeps):
     assert {width for width, _ in rates_of(store, stage.run_ids)} == {16}
 
 
+def test_within_a_budget_a_sweep_that_is_wanted_in_full_is_trained_in_full(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    remember_search(store, ["first"], "all")
+    stage = order_of(store, within_budget=True)(store.rows())
+    assert stage.name == "rest"
+    assert set(stage.run_ids) == {run.run_id for run in sweeps[0].runs}
+    remember_search(store, ["first"], None)
+    assert order_of(store, within_budget=True)(store.rows()).name == "coarse"
+
+
 def test_the_folder_remembers_which_sweeps_are_searched(store):
     assert searched_sweeps(store) == []
     remember_search(store, ["b", "a"], "edges")
