@@ -8,13 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
+from recollect.cli import completing
 from recollect.cli.options import OneDevice, Plugins, load_plugins
 from recollect.cli.printing import render, say, show_step, write
 from recollect.errors import SpecError
 
 
 def mixers(
-    name: Annotated[str | None, typer.Argument(help="show the options of this one")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="show the options of this one",
+            autocompletion=completing.offer(completing.mixers),
+        ),
+    ] = None,
     width: Annotated[
         int, typer.Option(min=1, max=65_536, help="width to count parameters and state at")
     ] = 64,
@@ -31,7 +38,13 @@ def mixers(
 
 
 def tasks(
-    name: Annotated[str | None, typer.Argument(help="show the options of this one")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="show the options of this one",
+            autocompletion=completing.offer(completing.tasks),
+        ),
+    ] = None,
 ) -> None:
     """The tasks there are, or the options of one."""
     from recollect.cli import tables
@@ -41,7 +54,11 @@ def tasks(
 
 def presets(
     name: Annotated[
-        str | None, typer.Argument(help="print this one's specification: fig1, fig1:small, ...")
+        str | None,
+        typer.Argument(
+            help="print this one's specification: fig1, fig1:small, ...",
+            autocompletion=completing.offer(completing.presets),
+        ),
     ] = None,
 ) -> None:
     """The study's experiments, to be trained with `recollect run paper:NAME`."""
@@ -55,7 +72,13 @@ def presets(
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="print this one with its reasons")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="print this one with its reasons",
+            autocompletion=completing.offer(completing.recipes),
+        ),
+    ] = None,
 ) -> None:
     """The recipes there are: named sets of the choices that a study leaves open."""
     from recollect.cli import tables

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli import completing
 from recollect.cli.options import Folder, Plugins, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say, write
 from recollect.errors import StoreError, noticing_damage
@@ -148,11 +149,18 @@ def export(
     folder: Folder,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="csv (the default), json, or parquet: a data set for a hub"),
+        typer.Option(
+            "--format",
+            help="csv (the default), json, or parquet: a data set for a hub",
+            autocompletion=completing.offer(completing.forms),
+        ),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="replay into a tracker: mlflow, tensorboard, trackio or wandb"),
+        typer.Option(
+            help="replay into a tracker: mlflow, tensorboard, trackio or wandb",
+            autocompletion=completing.offer(completing.trackers),
+        ),
     ] = None,
     output: Annotated[
         Path | None,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from recollect.cli import completing
+
 
 def _as_they_stand(folders: list[Path]) -> list[Path]:
     from recollect.running.cluster.collect import collect_planned
@@ -52,6 +54,7 @@ RecipeName = Annotated[
         metavar="NAME",
         help="fill what the specification leaves open: study, zoology or plain; "
         "see `recollect recipes`",
+        autocompletion=completing.offer(completing.recipes),
     ),
 ]
 Keep = Annotated[
@@ -75,6 +78,7 @@ Search = Annotated[
         metavar="HOW",
         help="edges: train only what the edges of the windows need, the rest stays todo; "
         "all: every run, within a budget one cell after another",
+        autocompletion=completing.offer(completing.searches),
     ),
 ]
 Workers = Annotated[

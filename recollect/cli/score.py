@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from recollect.cli import completing
 from recollect.cli.options import Device, Minutes, Out, Plugins, Sets, Workers, load_plugins
 from recollect.cli.printing import render, say
 from recollect.running.budget import Budget
@@ -25,10 +26,17 @@ def score(
         typer.Argument(
             metavar="MIXER",
             help='names, or tables such as {name="mamba", state=32}; none: the stored baselines',
+            autocompletion=completing.offer(completing.mixers),
         ),
     ] = [],  # noqa: B006
     out: Out = Path("score-out"),
-    card: Annotated[str, typer.Option(help="cpu or gpu; auto: what the device is")] = "auto",
+    card: Annotated[
+        str,
+        typer.Option(
+            help="cpu or gpu; auto: what the device is",
+            autocompletion=completing.offer(completing.cards),
+        ),
+    ] = "auto",
     budget: Minutes = None,
     sets: Sets = [],  # noqa: B006
     device: Device = "auto",

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from recollect.cli import completing
 from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
 from recollect.cli.printing import complain_some, render, say, show_step, write
 from recollect.errors import SpecError, printable
@@ -106,6 +107,7 @@ def figure(
             metavar="NAME",
             help="rates, windows, curves or scaling, of any rows; or the study's: fig1 to fig7, "
             "fig11 to fig13, table1 to table4; why",
+            autocompletion=completing.offer(completing.figures),
         ),
     ],
     folders: Folders,
@@ -119,7 +121,11 @@ def figure(
         ),
     ] = None,
     band: Annotated[
-        str, typer.Option(help="how far seeds lie apart: min-max, std or interval")
+        str,
+        typer.Option(
+            help="how far seeds lie apart: min-max, std or interval",
+            autocompletion=completing.offer(completing.bands),
+        ),
     ] = "min-max",
     size: Annotated[
         str | None,
@@ -145,6 +151,7 @@ def figure(
         typer.Option(
             metavar="SIZE",
             help="of scaling: width, depth, length, pairs, parameters or state",
+            autocompletion=completing.offer(completing.sizes),
         ),
     ] = None,
 ) -> None:

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 
+import pytest
 import typer
+from typer._completion_classes import BashComplete
 
 import recollect
 from recollect.cli import app as cli
@@ -137,6 +139,35 @@ def test_shells_can_complete_verbs(command, monkeypatch):
     said = command("--show-completion", "bash")
     assert said.code == 0
     assert "_RECOLLECT_COMPLETE=complete_bash" in said.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("recollect re", ["resume", "report", "recipes"]),
+        ("recollect run --se", ["--set", "--search"]),
+        ("recollect figure w", ["windows", "why"]),
+        ("recollect figure rates out --band m", ["min-max"]),
+        ("recollect figure scaling out --against p", ["pairs", "parameters"]),
+        ("recollect score mam", ["mamba", "mamba2"]),
+        ("recollect score --card ", ["auto", "cpu", "gpu"]),
+        ("recollect mixers delta", ["delta_net"]),
+        ("recollect tasks cop", ["copying"]),
+        ("recollect presets fig13", ["fig13"]),
+        ("recollect recipes z", ["zoology"]),
+        ("recollect run --recipe s", ["study"]),
+        ("recollect run --search ", ["edges", "all"]),
+        ("recollect export --format p", ["parquet"]),
+        ("recollect export --to w", ["wandb"]),
+        ("recollect status ", []),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_shells_offer_what_there_is(typed, offered):
+    words = typed.split(" ")
+    found = BashComplete(typer.main.get_command(cli.app), {}, "recollect", "_RECOLLECT_COMPLETE")
+    said = found.get_completions(words[1:-1], words[-1])
+    assert [entry.value for entry in said] == offered
 
 
 def test_every_command_and_option_is_explained():
