@@ -28,6 +28,7 @@ from recollect.store.reading.connection import (
 from recollect.store.schema import VERSION, statements
 
 FILE = "recollect.db"
+OWN_CACHE_KB = 16_384  # of a database that nobody else opens
 
 
 class Database:
@@ -164,9 +165,13 @@ class Database:
         """Rows that were left out of what was read so far, and why."""
         return tuple(self._problems.values())
 
-    def do_not_wait_for_disk(self) -> None:
-        """For a database that can be made again: a power cut may cost it."""
-        self._read("PRAGMA synchronous = OFF")
+    def keep_for_itself(self) -> None:
+        """For a database that nobody else opens and that can be made again: it is not waited for,
+        and no log is written before the file. A death may cost it.
+        """
+        for setting in ("synchronous = OFF", "locking_mode = EXCLUSIVE", "journal_mode = MEMORY"):
+            self._read(f"PRAGMA {setting}")
+        self._read(f"PRAGMA cache_size = -{OWN_CACHE_KB}")
 
     def copy_to(self, path: Path) -> None:
         """The database as it is now as one file, without a log beside it."""

@@ -26,7 +26,7 @@ from recollect.errors import RecollectError, StoreError
 from recollect.rows import WITH_RESULT, Evaluation
 from recollect.running.cluster.plan import Plan, is_planned, read_plan
 from recollect.running.cluster.spool import Attempt, SpoolReader, attempts, checkpoint_folder
-from recollect.store import Result, Store
+from recollect.store import PlannedRun, Result, Store
 from recollect.store.database import FILE
 from recollect.store.durable import copy_atomically
 from recollect.store.ownership import this_process
@@ -165,20 +165,24 @@ class Collector:
     def _begin(self) -> None:
         """An empty database with all planned runs."""
         self._store = Store.create(Path(tempfile.mkdtemp(dir=self._scratch.name)))
-        self._store.do_not_wait_for_disk()
+        self._store.keep_for_itself()
         self._open: dict[int, _Pack | None] = {}  # None: no attempt has begun
         self._states: dict[int, PackState] = {}
         self._conflicts: dict[str, Conflict] = {}
         self._records = 0
+        batch = list[PlannedRun]()
         for index in range(len(self.plan.packs)):
             runs = self.plan.read_pack(index)
-            self._store.plan(runs, self.plan.name, self.plan.source)
+            batch += runs
             self._open[index] = None
             self._states[index] = PackState(index, len(runs), 0, 0, 0)
+            if len(batch) >= BATCH or index == len(self.plan.packs) - 1:
+                self._store.plan(batch, self.plan.name, self.plan.source)
+                batch = []
 
     def _take_all(self) -> int | None:
         """How many runs are new; None if one that was taken turned out to be in conflict."""
-        new, batch = 0, list[tuple[Result, Sequence[Evaluation]]]()
+        new, rows, batch = 0, 0, list[tuple[Result, Sequence[Evaluation]]]()
         for index in list(self._open):
             found = attempts(self.plan.folder, index)
             pack = self._open[index]
@@ -191,10 +195,11 @@ class Collector:
                 if chosen is None:
                     return None
                 batch += chosen
+                rows += sum(1 + len(points) for _, points in chosen)
             self._close_if_over(pack)
-            if sum(1 + len(points) for _, points in batch) >= BATCH:
+            if rows >= BATCH:
                 new += self._put(batch)
-                batch = []
+                rows, batch = 0, []
         return new + self._put(batch)
 
     def _begin_pack(self, index: int) -> _Pack:
