@@ -45,7 +45,8 @@ def put_into(page: Path, found: Figures) -> None:
     """Its line; those of other scenarios stay."""
     before, _, rest = page.read_text().partition(BEGIN)
     table, _, after = rest.partition(END)
-    lines = {line.split("|")[1].strip(): line for line in table.splitlines()[2:] if line}
-    lines[found.name] = found.to_line()
     head = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
+    old = [line for line in table.splitlines() if line and line not in head]
+    lines = {line.split("|")[1].strip(): line for line in old}
+    lines[found.name] = found.to_line()
     page.write_text("\n".join([before + BEGIN, *head, *lines.values(), END + after]))
