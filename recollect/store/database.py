@@ -59,9 +59,7 @@ class Database:
             store = cls(path, connect_writer(path, create=True))
         failpoint("store.opened")
         store._begin_writing()
-        # The tables go into the main file at once: a log lost later costs its commits, not the
-        # whole database.
-        store._read("PRAGMA wal_checkpoint")
+        store._put_log_into_file()
         sync_folder(folder)
         sync_folder(folder.absolute().parent)
         return store
@@ -220,6 +218,12 @@ class Database:
         if self._mark:
             self._mark.write(commits)
         failpoint("store.committed")
+
+    def _put_log_into_file(self) -> None:
+        """As far as others allow. What a folder is for, its tables and its plan, is in the main
+        file at once: a log lost later costs results, which can be trained again.
+        """
+        self._read("PRAGMA wal_checkpoint")
 
     def _note(self, kind: str, text: str) -> None:
         """Inside a transaction."""

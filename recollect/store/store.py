@@ -70,6 +70,7 @@ class Store(Reader):
                 "? AND source = ? ON CONFLICT DO NOTHING",
                 [ids, name, source],
             )
+        self._put_log_into_file()
         return PlanCounts(len(wanted) - sum(known.values()), known)
 
     def reopen_failed(self) -> list[str]:

@@ -59,14 +59,19 @@ class Child:
 
     def wait_for(self, line: str, timeout: float = 120.0) -> None:
         """Until the worker has acknowledged `line`."""
+        self._wait_until(lambda: line in self.acknowledged(), repr(line), timeout)
+
+    def wait_for_lines(self, count: int, timeout: float = 120.0) -> None:
+        """Until it has acknowledged so many in all."""
+        self._wait_until(lambda: len(self.acknowledged()) >= count, f"{count} lines", timeout)
+
+    def _wait_until(self, is_said: Callable[[], bool], what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while line not in self.acknowledged():
+        while not is_said():
             assert time.monotonic() < deadline, (
-                f"worker never said {line!r}, only {self.acknowledged()[-3:]}"
+                f"worker never said {what}, only {self.acknowledged()[-3:]}"
             )
-            assert self.process.is_alive() or line in self.acknowledged(), (
-                f"worker ended before {line!r}"
-            )
+            assert self.process.is_alive() or is_said(), f"worker ended before {what}"
             time.sleep(0.005)
 
     def kill(self) -> None:
@@ -102,15 +107,19 @@ def kill_at_random(
     seed: int,
     kills: int,
     longest_s: float,
+    most_lines: int = 0,
 ) -> Iterator[list[str]]:
-    """Start the worker and kill it after a random delay, `kills` times;
-    yields all that was acknowledged until then.
+    """Start the worker and kill it, `kills` times, each after it has acknowledged a random number
+    of lines, at most `most_lines`, and a random delay; yields all that was acknowledged until then.
     """
-    delays = random.Random(seed)
+    chances, said = random.Random(seed), 0
     for _ in range(kills):
         with child(journal, work, *arguments) as running:
-            time.sleep(delays.uniform(0, longest_s))
-        yield running.acknowledged()
+            running.wait_for_lines(said + chances.randrange(most_lines + 1))
+            time.sleep(chances.uniform(0, longest_s))
+        lines = running.acknowledged()
+        said = len(lines)
+        yield lines
 
 
 def _main(

@@ -34,7 +34,8 @@ def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> 
             folder,
             seed=kill_seed + life,
             kills=40,
-            longest_s=0.12,
+            longest_s=0.04,
+            most_lines=3,
         )
         for count, packs in enumerate(kills, start=1):
             if not packs or count % 5:
@@ -53,7 +54,7 @@ def test_kill_9_loses_no_acknowledged_result(tmp_path: Path, kill_seed: int) -> 
             )
             assert set(finished.values()) == {4}
         seen += len(packs)
-    assert seen > 200, "the kills came too early to prove anything"
+    assert seen > 200, "so many were waited for"
 
 
 def picture(folder: Path) -> object:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -76,8 +77,10 @@ def to_table(found: Sequence[Figures], seed: int) -> str:
     names = ("tried", "lost", "doubled", "different", "tracebacks", "executed")
     lines = [
         BEGIN,
-        f"Measured {datetime.now(UTC):%Y-%m-%d} by `make torture` (seed {seed}, "
-        f"{minutes:.0f} minutes) on {_machine()}:",
+        *_wrapped(
+            f"Measured {datetime.now(UTC):%Y-%m-%d} by `make torture` (seed {seed}, "
+            f"{minutes:.0f} minutes) on {_machine()}:"
+        ),
         "",
         f"| attack | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
@@ -85,8 +88,14 @@ def to_table(found: Sequence[Figures], seed: int) -> str:
     for figures in found:
         numbers = " | ".join(f"{getattr(figures, name):,}" for name in names)
         lines.append(f"| {figures.what} | {numbers} |")
-    lines += [""] + [f"- {note}" for figures in found for note in figures.notes]
+    notes = [f"- {note}" for figures in found for note in figures.notes]
+    lines += ["", *(line for note in notes for line in _wrapped(note, "  "))]
     return "\n".join([*lines, END])
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """As wide as prose is here."""
+    return textwrap.wrap(text, 100, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def put_into(page: Path, table: str) -> None:
