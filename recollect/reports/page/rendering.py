@@ -26,6 +26,7 @@ from recollect.analysis import (
     summarise,
 )
 from recollect.analysis.cells import Cell
+from recollect.errors import printable
 from recollect.plotting.colours import DARK_PAGE, PAGE
 from recollect.plotting.coordinates import find_coordinates
 from recollect.reports.page.context import Context
@@ -164,9 +165,18 @@ def _scripts() -> tuple[str, str]:
 @cache
 def _template() -> Template:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
     )
     return environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))
+
+
+def _shown(value: object) -> object:
+    """A text without what would turn around or hide the words beside it."""
+    return printable(value) if type(value) is str else value
 
 
 @cache

@@ -13,6 +13,7 @@ import pytest
 from rows_made import HOSTILE, make_curve, make_row, make_sweep
 
 from recollect.analysis import group_cells
+from recollect.errors import printable
 from recollect.plotting.text import plain
 from recollect.reports.page import Context, render, write_report
 from recollect.reports.page.context import EmbeddedPicture, InspectedRun, ShownClaim, Source
@@ -178,15 +179,24 @@ def page_full_of(text):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(text):
     elements = assert_self_contained(page_full_of(text))
-    # Whatever stands where a harmless name would stand is the text itself, letter for letter.
+    # Whatever stands where a harmless name would stand is the text itself, letter for letter, but
+    # for what cannot be seen.
     shown = Elements(page_full_of("harmless"))
     assert shown.text.count("harmless") > 20
     # A recipe's label spells what cannot be printed as question marks.
     label = "".join(letter if letter.isprintable() else "?" for letter in text)
     expected = shown.text.replace("but extra harmless", f"but extra {label}")
-    assert elements.text == expected.replace("harmless", text)
+    assert elements.text == expected.replace("harmless", printable(text))
     assert elements.data["labels"][0]["name"] == plain(text, 160)
     assert [label["name"] for label in shown.data["labels"]] == ["harmless", "other"]
+
+
+def test_what_a_terminal_or_a_reader_would_obey_is_spelt_out():
+    rows, curves = sweep_with_curves()
+    text = "\x1b[31mred\x07 \u202eback\twards\nnext"
+    page = render_bare(rows, curves, Context(sources=[Source("tiny", text)], notes=[text]))
+    assert not set("\x1b\x07\u202e") & set(page)
+    assert page.count(r"\x1b[31mred\x07 \u202eback\twards".replace(r"\t", "\t") + "\nnext") == 2
 
 
 def test_hostile_keys_do_no_harm():
