@@ -1,9 +1,6 @@
 """Cards of `recollect score` with made rows."""
 
-import io
 from pathlib import Path
-
-from rich.console import Console
 
 from recollect.reports.score import card_sweep, read_mixer
 from recollect.rows import RunRow
@@ -37,12 +34,6 @@ def rows_of(mixer="mamba", card="cpu", score=lambda run: 1.0, overrides=()):
 
 def specs(**changes):
     return [row.spec for row in rows_of(**changes)]
-
-
-def text_of(renderable):
-    console = Console(width=200, file=io.StringIO())
-    console.print(renderable)
-    return console.file.getvalue()
 
 
 def solved_between(low, high, best=1.0):

@@ -3,7 +3,7 @@ a new mixer or option is here by being registered.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from recollect.mixers.options import MixerSpec, Positions
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import Noise, initialise
 
+M = TypeVar("M", bound=Mixer)
 LENGTH = 37  # no multiple of anything a kernel likes
 WIDTH = 12
 DEPTH = 2
@@ -84,6 +85,21 @@ class Case:
         mixer = build_mixer(self.spec(), site)
         initialise(mixer, SEEDS[:population])
         return mixer.to(dtype)
+
+
+def build_as(
+    kind: type[M],
+    name: str,
+    width: int = WIDTH,
+    dtype: torch.dtype = torch.float64,
+    population: int = 3,
+    length: int = LENGTH,
+    **options: Any,
+) -> M:
+    """A mixer with these options, as its own class."""
+    mixer = Case(name, options).build(population, width, length, dtype)
+    assert isinstance(mixer, kind)
+    return mixer
 
 
 def _cases() -> list[Case]:

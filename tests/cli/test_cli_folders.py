@@ -2,15 +2,12 @@
 
 import csv
 import io
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rows_made import make_row
 from stores_made import make_store
 
-from recollect.cli import app as cli
 from recollect.store import Store
 
 SWEEP = """
@@ -31,21 +28,6 @@ evaluations = 1
 [sweep]
 train.lr = [1e-4, 1e-3, 1e-2, 1e-1]
 """
-Ended = tuple[int, str, str]
-
-
-@pytest.fixture
-def recollect(monkeypatch, capsys) -> Callable[..., Ended]:
-    """Exit code, standard output and standard error of a command."""
-
-    def run(*arguments: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["recollect", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
@@ -64,25 +46,25 @@ def planned(text: str) -> list[str]:
 
 
 def test_sweeps_are_added_to_a_folder_that_has_others_and_status_tells_them_apart(
-    recollect, specs, tmp_path
+    command, specs, tmp_path
 ):
     out = tmp_path / "out"
-    assert recollect("run", specs[0], "--out", out, "--device", "cpu")[0] == 0
-    code, told, _ = recollect("status", out)
+    assert command("run", specs[0], "--out", out, "--device", "cpu")[0] == 0
+    code, told, _ = command("status", out)
     assert (code, planned(told)) == (0, ["4 planned"])
-    code, told, _ = recollect("run", *specs, "--out", out, "--device", "cpu")
+    code, told, _ = command("run", *specs, "--out", out, "--device", "cpu")
     assert code == 0
     assert "first: 4 runs, 0 new, 4 known" in told
     assert "second: 4 runs, 4 new" in told
-    code, told, _ = recollect("status", out)
+    code, told, _ = command("status", out)
     assert planned(told) == ["8 planned", "first: 4 planned", "second: 4 planned"]
     with Store.open(out) as store:
         assert [sweep.source for sweep in store.sweeps()] == [path.read_text() for path in specs]
 
 
-def test_a_search_is_told_while_it_goes_on_and_when_it_is_over(recollect, specs, tmp_path):
+def test_a_search_is_told_while_it_goes_on_and_when_it_is_over(command, specs, tmp_path):
     out = tmp_path / "out"
-    code, told, _ = recollect("run", *specs, "--out", out, "--device", "cpu", "--search", "edges")
+    code, told, _ = command("run", *specs, "--out", out, "--device", "cpu", "--search", "edges")
     assert code == 0
     lines = told.splitlines()
     assert sum("windows known" in line or "window known" in line for line in lines) >= 4
@@ -90,20 +72,20 @@ def test_a_search_is_told_while_it_goes_on_and_when_it_is_over(recollect, specs,
     assert lines[-1] == f"train the rest, if it is wanted, with `recollect resume {out}`"
     with Store.open(out) as store:
         assert 0 < store.counts()["todo"] < 8
-    assert recollect("resume", out, "--device", "cpu")[0] == 0
+    assert command("resume", out, "--device", "cpu")[0] == 0
     with Store.open(out) as store:
         assert store.counts()["todo"] == 0
 
 
-def test_a_search_within_a_budget_says_what_is_next(recollect, specs, tmp_path):
+def test_a_search_within_a_budget_says_what_is_next(command, specs, tmp_path):
     out = tmp_path / "out"
     arguments = ("--out", out, "--device", "cpu", "--search", "edges", "--budget")
-    code, told, _ = recollect("run", *specs, *arguments, "1e-6")
+    code, told, _ = command("run", *specs, *arguments, "1e-6")
     assert code == 0
     assert "next: the next round of the search for edges" in told
     assert "--budget" in told.splitlines()[-1]
-    assert "search of first: 0 of 1 window known" in recollect("status", out)[1]
-    code, told, _ = recollect("resume", out, "--device", "cpu", "--budget", "9")
+    assert "search of first: 0 of 1 window known" in command("status", out)[1]
+    code, told, _ = command("resume", out, "--device", "cpu", "--budget", "9")
     assert "all that was asked for is trained within the budget of 9 min" in told
 
 
@@ -119,26 +101,26 @@ def folders(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_a_folder_of_folders_is_read_as_one(recollect, folders):
-    code, told, complaints = recollect("status", folders)
+def test_a_folder_of_folders_is_read_as_one(command, folders):
+    code, told, complaints = command("status", folders)
     assert (code, complaints) == (0, "")
     assert planned(told) == [
         "2 stores: 3 planned",
         f"{folders / 'a'}: 2 planned",
         f"{folders / 'b'}: 2 planned",
     ]
-    code, told, complaints = recollect("export", folders)
+    code, told, complaints = command("export", folders)
     assert (code, complaints, len(list(csv.DictReader(io.StringIO(told))))) == (0, "", 3)
     for verb in (("claims",), ("report",), ("figure", "rates")):
-        code, _, complaints = recollect(*verb, folders, "-o", folders / "found.svg")
+        code, _, complaints = command(*verb, folders, "-o", folders / "found.svg")
         assert (code, complaints) == (0, ""), verb
 
 
-def test_different_results_of_one_run_are_told_by_whoever_reads_them(recollect, folders):
+def test_different_results_of_one_run_are_told_by_whoever_reads_them(command, folders):
     make_store(folders / "c", [make_row(seed=1, score=0.9)])
     for verb in (("status",), ("export",), ("claims",), ("figure", "rates")):
         output = ("-o", folders / "found.svg") if verb[0] == "figure" else ()
-        code, _, complaints = recollect(*verb, folders, *output)
+        code, _, complaints = command(*verb, folders, *output)
         assert code == 0
         assert "(attention lr=0.001 seed=1): done 0.1000 after 100 steps in" in complaints, verb
 
@@ -146,32 +128,32 @@ def test_different_results_of_one_run_are_told_by_whoever_reads_them(recollect, 
 # ---- joining ----
 
 
-def test_stores_are_merged_and_conflicts_have_their_own_exit_code(recollect, folders, tmp_path):
+def test_stores_are_merged_and_conflicts_have_their_own_exit_code(command, folders, tmp_path):
     into = tmp_path / "into"
-    code, told, complaints = recollect("merge", into, folders)
+    code, told, complaints = command("merge", into, folders)
     assert (code, complaints) == (0, "")
     assert told.splitlines() == [
         f"{folders / 'a'}: 2 runs, 2 new, 2 results taken over, 0 there already",
         f"{folders / 'b'}: 2 runs, 1 new, 1 result taken over, 1 there already",
     ]
     make_store(folders / "c", [make_row(seed=1, score=0.9)])
-    code, _, complaints = recollect("merge", into, folders / "c")
+    code, _, complaints = command("merge", into, folders / "c")
     assert code == 3
     assert complaints.splitlines()[-1] == (
         f"recollect: 1 run with different results; {into} keeps its own"
     )
-    code, _, complaints = recollect("merge", into, tmp_path / "nowhere")
+    code, _, complaints = command("merge", into, tmp_path / "nowhere")
     assert code == 2
     assert f"no results in {tmp_path / 'nowhere'}" in complaints
 
 
-def test_status_says_what_a_lost_process_means(recollect, tmp_path):
+def test_status_says_what_a_lost_process_means(command, tmp_path):
     make_store(tmp_path, [make_row(lr=lr, score=None, status="todo") for lr in (1e-3, 1e-2)])
     with Store.open(tmp_path) as store:
         owner = "laptop|boot|4711|99"
         store.claim([row.run_id for row in store.rows()], owner, lease_s=60)
         assert len(store.reclaim(dead=lambda other: other == owner)) == 2
-    _, told, _ = recollect("status", tmp_path)
+    _, told, _ = command("status", tmp_path)
     assert (
         "note: lost: 2 runs were left by a process on laptop that died or was cut off: each goes "
         "on from its last checkpoint, or from its start" in told
@@ -179,15 +161,15 @@ def test_status_says_what_a_lost_process_means(recollect, tmp_path):
     assert "4711" not in told
 
 
-def test_status_calls_no_rate_best_where_every_run_diverged(recollect, tmp_path):
+def test_status_calls_no_rate_best_where_every_run_diverged(command, tmp_path):
     lost = [
         make_row(lr=lr, score=None, status="diverged", diverged_step=3) for lr in (1e-2, 1e-1, 1.0)
     ]
     make_store(tmp_path / "lost", lost)
     make_store(tmp_path / "half", [make_row(lr=1e-3, score=0.0), *lost])
-    code, told, _ = recollect("status", tmp_path / "lost")
+    code, told, _ = command("status", tmp_path / "lost")
     assert code == 0
     assert "all diverged" in told
     assert " at 1e-" not in told
-    _, told, _ = recollect("status", tmp_path / "half")
+    _, told, _ = command("status", tmp_path / "half")
     assert "0.000 at 1e-3" in told

@@ -4,10 +4,11 @@ numbers at the start.
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
-from zoo import Case, inputs, spread
+from zoo import build_as, inputs, spread
 
 from recollect.errors import SpecError
 from recollect.mixers.based.mixer import Based, taylor_features
@@ -17,20 +18,7 @@ from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
-
-
-def based(
-    width: int = D,
-    dtype: torch.dtype = DOUBLE,
-    population: int = P,
-    length: int = L,
-    **options: object,
-) -> Based:
-    mixer = Case("based", options).build(
-        population=population, width=width, length=length, dtype=dtype
-    )
-    assert isinstance(mixer, Based)
-    return mixer
+based = partial(build_as, Based, "based", population=P, length=L)
 
 
 @pytest.mark.parametrize(("heads", "features"), [(1, 8), (3, 5), (2, 1)])

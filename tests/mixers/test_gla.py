@@ -4,11 +4,12 @@ numbers at the start.
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
-from zoo import Case, inputs, spread
+from zoo import Case, build_as, inputs, spread
 
 from recollect.errors import SpecError
 from recollect.mixers.base import Site
@@ -20,20 +21,7 @@ from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
-
-
-def gla(
-    width: int = D,
-    dtype: torch.dtype = DOUBLE,
-    population: int = P,
-    length: int = L,
-    **options: object,
-) -> GLA:
-    mixer = Case("gla", options).build(
-        population=population, width=width, length=length, dtype=dtype
-    )
-    assert isinstance(mixer, GLA)
-    return mixer
+gla = partial(build_as, GLA, "gla", population=P, length=L)
 
 
 def by_hand(mixer: GLA, p: int, x_LD: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ and its numbers at the start.
 import cmath
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
-from zoo import Case, inputs, spread
+from zoo import build_as, inputs, spread
 
 from recollect.errors import SpecError
 from recollect.mixers.retnet.mixer import RetNet
@@ -18,20 +19,7 @@ from recollect.spec.model import ModelSpec
 
 P, B, L, D = 2, 2, 11, 12
 DOUBLE = torch.float64
-
-
-def retnet(
-    width: int = D,
-    dtype: torch.dtype = DOUBLE,
-    population: int = P,
-    length: int = L,
-    **options: object,
-) -> RetNet:
-    mixer = Case("retnet", options).build(
-        population=population, width=width, length=length, dtype=dtype
-    )
-    assert isinstance(mixer, RetNet)
-    return mixer
+retnet = partial(build_as, RetNet, "retnet", population=P, length=L)
 
 
 def rotated_product(q_D: Tensor, k_D: Tensor, distance: int) -> float:

@@ -273,8 +273,7 @@ def test_a_presets_runs_belong_to_its_figure(definition):
         write_figure(definition.name, planned, {})
 
 
-def test_the_verb_draws_from_several_folders(tmp_path, capsys, monkeypatch):
-    from recollect.cli import app as cli
+def test_the_verb_draws_from_several_folders(tmp_path, command, monkeypatch):
     from recollect.running.results import RunSet
 
     rows = ablated()
@@ -283,20 +282,12 @@ def test_the_verb_draws_from_several_folders(tmp_path, capsys, monkeypatch):
         "load_all",
         classmethod(lambda cls, folders: RunSet(rows[: 4 * len(list(folders))], {})),
     )
-    monkeypatch.setattr(
-        "sys.argv",
-        ["recollect", "figure", "table2", "a", "b", "-o", str(tmp_path / "t.md"), "--band", "std"],
-    )
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"table2: {tmp_path / 't.md'}\n"
+    said = command("figure", "table2", "a", "b", "-o", tmp_path / "t.md", "--band", "std")
+    assert said == (0, f"table2: {tmp_path / 't.md'}\n", "")
     assert "| Attention | 26.0 ± 1.4 |" in (tmp_path / "t.md").read_text()
-    monkeypatch.setattr("sys.argv", ["recollect", "figure", "fig13", "a"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "recollect: fig13: none of 4 runs fits" in capsys.readouterr().err
+    said = command("figure", "fig13", "a")
+    assert said.code == 2
+    assert "recollect: fig13: none of 4 runs fits" in said.err
 
 
 def test_made_rows_are_those_of_the_specification():

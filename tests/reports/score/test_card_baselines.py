@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from cards_made import CAMPAIGN, TINY, rows_of, specs, text_of
+from cards_made import CAMPAIGN, TINY, rows_of, specs
+from shown import rendered
 
 from recollect.errors import SpecError
 from recollect.reports.score import (
@@ -109,7 +110,7 @@ def test_stored_baselines_that_do_not_fit_are_left_out_and_asked_for_ones_refuse
     save_baselines(tmp_path / "cpu.json", {"hyena": rows_of("hyena")}, {})
     fits = ScoreRequest.read("cpu", ["mamba"])
     assert list(fits.baselines.rows) == ["hyena"]
-    assert "hyena" in text_of(fits.tables(RunSet(rows_of(), {})))
+    assert "hyena" in rendered(fits.tables(RunSet(rows_of(), {})), width=200)
     other = ScoreRequest.read("cpu", ["mamba"], TINY)
     assert other.baselines is None
     assert "train.steps: 2 here, 800 there" in other.note

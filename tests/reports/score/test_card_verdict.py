@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from cards_made import rows_of, solved_between, text_of
+from cards_made import rows_of, solved_between
+from shown import rendered
 from stores_made import make_store
 
 from recollect.reports.page.gather import gather, write_page
@@ -38,7 +39,9 @@ def test_a_card_that_has_only_begun():
     ]
     score = score_mixer("mine", rows, {})
     assert (score.missing, score.run_steps_per_s) == (54, None)
-    assert "mine: 54 of 54 runs have no result yet" in text_of(score_tables([score], []))
+    assert "mine: 54 of 54 runs have no result yet" in rendered(
+        score_tables([score], []), width=200
+    )
     assert verdict(score, []) == "mine has no result on 3 pairs at width 64 yet."
     half = score_mixer("mine", rows_of()[:27], {}, planned=54)
     assert (half.planned, half.missing) == (54, 27)
@@ -52,7 +55,7 @@ def test_the_tables_rank_everybody_and_run_nothing():
         score_mixer("worse", rows_of("hyena", score=lambda run: 0.2), {}),
         score_mixer("better", rows_of("gru", score=lambda run: 1.0), {}),
     ]
-    text = text_of(score_tables([score], others, ["a note"]))
+    text = rendered(score_tables([score], others, ["a note"]), width=200)
     assert "3 pairs in 12 tokens, width 64, 2 layers; chance 0.333" in text
     assert ">= 3.5 [3.5, 3.5]" in text  # the whole grid
     assert "0.200+-0.000" in text

@@ -2,7 +2,8 @@
 
 import json
 
-from cards_made import CAMPAIGN, TINY, text_of
+from cards_made import CAMPAIGN, TINY
+from shown import rendered
 
 from recollect.cli.score import _LiveCard
 from recollect.reports.score import read_baselines
@@ -67,5 +68,5 @@ def test_the_card_is_shown_live_and_read_again_only_now_and_then(tmp_path, monke
     empty = RunSet([], {})
     monkeypatch.setattr("recollect.cli.score._results", lambda out: read.append(out) or empty)
     for _ in range(3):
-        assert "gated_delta_net" in text_of(card)
+        assert "gated_delta_net" in rendered(card, width=200)
     assert read == [tmp_path]
