@@ -164,5 +164,5 @@ def write_refusal(error: OSError, path: Path, size: int) -> RecollectError:
     what = "no room" if error.errno in _FULL else "the disk failed"
     return ResourceError(
         f"{path}: {what} for {size:,} bytes ({error.strerror}); what was finished is safe\n"
-        "free space, then `recollect resume`"
+        "free space, then `recollect resume` where it trained, else the same command again"
     )

@@ -61,8 +61,9 @@ def test_a_device_is_written_into_and_its_refusal_told(tmp_path: Path, linked: b
         (tmp_path / "null").symlink_to(null)
         full, null = tmp_path / "full", tmp_path / "null"
     write_output(null, DATA)
-    with pytest.raises(ResourceError, match=f"{full}: no room for 300,000 bytes"):
+    with pytest.raises(ResourceError, match=f"{full}: no room for 300,000 bytes") as refused:
         write_output(full, DATA)
+    assert "else the same command again" in str(refused.value)
     assert stat.S_ISCHR(full.stat().st_mode)
     assert stat.S_ISCHR(null.stat().st_mode)
 
