@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import quote, unquote
 
 from recollect.errors import RecollectError, StoreError
 from recollect.rows import WITH_RESULT, Evaluation
@@ -29,11 +30,12 @@ from recollect.running.cluster.spool import Attempt, SpoolReader, attempts, chec
 from recollect.store import PlannedRun, Result, Store
 from recollect.store.database import FILE
 from recollect.store.durable import copy_atomically
-from recollect.store.ownership import this_process
+from recollect.store.ownership import is_dead, this_process
 
 BATCH = 4_000  # rows of a transaction: runs and points of their curves
 LEASE_S = 3600.0
 FOLLOW_EVERY_S, PUBLISH_SHARE = 10.0, 0.02  # publishing takes at most this share of the time
+_SCRATCH = "recollect-collect-"  # folders on the local disk; the rest of a name is whose it is
 _META_READ = "collected"  # plan and records that went into a database
 Settle = Literal["first", "last"]
 
@@ -104,7 +106,9 @@ class Collector:
 
     def __init__(self, plan: Plan, settle: Settle | None = None):
         self.plan, self._settle = plan, settle
-        self._scratch = tempfile.TemporaryDirectory(prefix="recollect-collect-")
+        _sweep_dead()
+        owner = quote(this_process(), safe="")
+        self._scratch = tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{owner}.")
         self._problems: dict[str, None] = {}
         self._begin()
 
@@ -283,6 +287,14 @@ def collect_planned(folders: Sequence[Path]) -> list[Path]:
     for folder in filter(is_planned, folders):
         collect_once(read_plan(folder))
     return list(folders)
+
+
+def _sweep_dead() -> None:
+    """Remove what collectors left on this disk that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        owner = unquote(folder.name.removeprefix(_SCRATCH).rpartition(".")[0])
+        if owner and is_dead(owner):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _records_read(folder: Path, plan: Plan) -> int:

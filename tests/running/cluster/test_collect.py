@@ -2,8 +2,10 @@
 
 import random
 import sqlite3
+import tempfile
 import tracemalloc
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from cluster_made import curve, ended, failed, make_attempt, make_plan, make_run, name
@@ -15,6 +17,7 @@ from recollect.running.cluster.plan import Plan
 from recollect.running.cluster.spool import Attempt, Spool, checkpoint_folder, spool_folder
 from recollect.running.results import RunSet
 from recollect.store import Store
+from recollect.store.ownership import this_process
 
 
 def statuses(plan: Plan) -> dict[str, str]:
@@ -301,3 +304,23 @@ def test_any_order_of_looks_gives_the_same_store(tmp_path: Path):
     fresh = RunSet.load(plan.folder)
     assert grown.rows == fresh.rows
     assert grown.curves == fresh.curves
+
+
+def test_what_a_killed_collector_left_is_removed_and_that_of_a_living_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    plan = make_plan(tmp_path / "out", packs=1)
+
+    def scratch() -> set[str]:
+        return {path.name for path in tmp_path.glob("recollect-collect-*")}
+
+    machine, clock, _, start = this_process().rsplit("|", 3)
+    (tmp_path / f"recollect-collect-{quote(f'{machine}|{clock}|999999999|{start}')}.dead").mkdir()
+    (tmp_path / "recollect-collect-of-nobody").mkdir()
+    with Collector(plan):
+        first = scratch()
+        assert len(first) == 2
+        with Collector(plan):
+            assert scratch() > first
+    assert scratch() == {"recollect-collect-of-nobody"}
