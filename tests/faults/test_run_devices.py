@@ -29,6 +29,12 @@ from recollect.running.processes import count
 engine.choose_devices = lambda name: (torch.device("cpu:0"), torch.device("cpu:1"))
 count.WORTHWHILE_S = 0.0
 """
+# A count of memory loads torch's compiler, a second in every process; these runs are tiny.
+UNCOUNTED = """
+from recollect.running.planning import memory
+from recollect.running.planning.cost import Cost
+memory.cost = count.cost = lambda run: Cost(1_000, 1_000_000, 1_000)
+"""
 # The second one ends whatever process is started on it; five would be waited for.
 DEADLY = """
 import os, signal
@@ -51,10 +57,11 @@ count.share_devices = lambda devices: (DeviceShare("cpu:0", 1, {room}), DeviceSh
 
 @contextmanager
 def on_devices(
-    folder: Path, seconds: float, *parts: str, more: Sequence[str] = ()
+    folder: Path, seconds: float, *parts: str, more: Sequence[str] = (), counted: bool = False
 ) -> Iterator[Popen[str]]:
+    """`counted`: their memory matters."""
     plugin = folder.with_suffix(".py")
-    plugin.write_text("".join((DEVICES, *parts)))
+    plugin.write_text("".join((DEVICES, "" if counted else UNCOUNTED, *parts)))
     with running(folder, seconds, "--plugin", str(plugin), *more) as process:
         yield process
 
@@ -138,7 +145,7 @@ def test_devices_of_different_memory_train_what_fits(tmp_path: Path, reference: 
     need = {run.model.mixer.name: cost(run).memory_bytes for run in sweep(T).runs}
     assert 1.5 * need["attention"] < need["mamba"]
     room = int(1.4 * need["attention"] / MEMORY_SHARE)
-    with on_devices(folder, 0, SMALL.format(room=room)) as process:
+    with on_devices(folder, 0, SMALL.format(room=room), counted=True) as process:
         said, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, "")
     assert outcome(folder / "out") == reference(T)
