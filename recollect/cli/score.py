@@ -75,12 +75,16 @@ def score(
 
         show_forecast(asked.stages(), out, device)
         return
-    try:
-        if mixer:
+    results = _results(None)
+    if not mixer:
+        _show(asked, results, None)
+    else:
+        try:
             _train(asked, out, limit, device, workers, plugin)
-    finally:  # what failed or was stopped has a card too
-        results = _results(out) if mixer else _results(None)
-        _show(asked, results, out if mixer else None)
+        finally:  # what failed or was stopped has a card too; what was refused was never planned
+            results = _results(out)
+            if asked.scores(results):
+                _show(asked, results, out)
     if save:
         asked.save(save, results)
         say(f"baselines: {save}")

@@ -52,6 +52,26 @@ def test_a_plugins_card_on_the_command_line(tmp_path, command, plugins):
     assert not (tmp_path / "other").exists()
 
 
+def test_a_mixer_that_is_refused_has_no_card(tmp_path, command, plugins):
+    """Its reason would stand below the tables of all others."""
+    (tmp_path / "peek.py").write_text(
+        "import recollect\n"
+        "from torch import nn\n\n"
+        "@recollect.mixer('peek')\n"
+        "class Peek(nn.Module):\n"
+        "    def __init__(self, width: int):\n"
+        "        super().__init__()\n"
+        "        self.mix = nn.Linear(width, width)\n\n"
+        "    def forward(self, x):\n"
+        "        return self.mix(x).roll(-1, 1)\n"
+    )
+    call = ("score", "peek", "--plugin", tmp_path / "peek.py", "--card", "cpu", "--device", "cpu")
+    said = command(*call, "--out", tmp_path / "out")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("recollect: mixer peek")
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_a_mixer_the_stored_baselines_are_shown_and_can_be_saved(tmp_path, command):
     said = command(
         *("score", "--card", "gpu", "--against", CAMPAIGN, "--save", tmp_path / "b.json")
