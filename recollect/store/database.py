@@ -2,17 +2,17 @@
 whether it has all that was committed.
 """
 
+import contextlib
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import ResourceError, SpecError, StoreError
 from recollect.store.commits import CommitMark
 from recollect.store.durable import make_folder, sync_folder
 from recollect.store.failpoint import failpoint
@@ -200,7 +200,7 @@ class Database:
     ) -> None:
         self.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, and on the disk when it ends."""
         with self._lock, sqlite_refusals(self.path):
@@ -220,10 +220,12 @@ class Database:
         failpoint("store.committed")
 
     def _put_log_into_file(self) -> None:
-        """As far as others allow. What a folder is for, its tables and its plan, is in the main
-        file at once: a log lost later costs results, which can be trained again.
+        """As far as others and the disk allow: it is committed already. What a folder is for, its
+        tables and its plan, is in the main file at once: a log lost later costs results, which can
+        be trained again.
         """
-        self._read("PRAGMA wal_checkpoint")
+        with contextlib.suppress(ResourceError):
+            self._read("PRAGMA wal_checkpoint")
 
     def _note(self, kind: str, text: str) -> None:
         """Inside a transaction."""
