@@ -10,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from recollect.cli import completing
 from recollect.cli.options import Device, Minutes, Out, Plugins, Sets, Workers, load_plugins
 from recollect.cli.printing import render, say
+from recollect.errors import command_text
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def score(
         _show(asked, results, None)
     else:
         try:
-            _train(asked, out, limit, device, workers, plugin)
+            options: list[object] = ["--out", out, "--card", card, "--device", device]
+            for name, values in (("--set", sets), ("--plugin", plugin), ("--against", [against])):
+                options += [word for value in values if value for word in (name, value)]
+            again = command_text("score", *mixer, *options)
+            _train(asked, out, limit, device, workers, plugin, again)
         finally:  # what failed or was stopped has a card too; what was refused was never planned
             results = _results(out)
             if asked.scores(results):
@@ -97,8 +102,9 @@ def _train(
     device: str,
     workers: int,
     plugins: list[Path],
+    again: str,
 ) -> None:
-    """The headline first, whatever the budget is."""
+    """The headline first, whatever the budget is; the same command goes on with what is left."""
     from recollect.cli.training import train_and_tell
 
     for stage in asked.stages():
@@ -108,6 +114,7 @@ def _train(
                 [stage],
                 budget,
                 below=_LiveCard(asked, out),
+                again=again,
                 device=device,
                 workers=workers,
                 plugins=plugins,

@@ -26,10 +26,12 @@ def train_and_tell(
     sweeps: "Sequence[Sweep]" = (),
     budget: Budget | None = None,
     below: "RenderableType | None" = None,
+    again: str | None = None,
     **arguments: Any,
 ) -> None:
     """Call the engine with a view of what it does, stoppable by signals; say how it ended. On a
-    terminal `below` is shown below the progress.
+    terminal `below` is shown below the progress. `again` is the command that goes on, if it is not
+    `resume`.
     """
     from recollect.running.signals import Interrupts
 
@@ -52,7 +54,7 @@ def train_and_tell(
             f"stopped, since nobody reads its output any more; go on with `{_resume(folder)}`",
             OUTPUT_CLOSED,
         ) from None
-    _say_results(folder, budget, outcome)
+    _say_results(folder, budget, outcome, again or _resume(folder))
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.counts["todo"] and not (budget or outcome.search):
@@ -67,7 +69,7 @@ def train_and_tell(
         raise typer.Exit(4 if no_memory else 1)
 
 
-def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> None:
+def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome", again: str) -> None:
     from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
     from recollect.running.planning.priority import budget_text
     from recollect.running.results import RunSet
@@ -79,9 +81,9 @@ def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome") -> Non
     for text in outcome.search:
         say(text)
     if budget:
-        say(budget_text(results.rows, outcome.next_stage, budget.minutes, _resume(folder)))
+        say(budget_text(results.rows, outcome.next_stage, budget.minutes, again))
     elif outcome.search and outcome.counts["todo"]:
-        say(f"train the rest, if it is wanted, with `{_resume(folder)}`")
+        say(f"train the rest, if it is wanted, with `{again}`")
     elif any(row.has_result for row in results.rows):
         page, figure = command_text("report", folder), command_text("figure", "windows", folder)
         say(f"next: `{page}` (a page) or `{figure}`")

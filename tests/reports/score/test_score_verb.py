@@ -52,6 +52,22 @@ def test_a_plugins_card_on_the_command_line(tmp_path, command, plugins):
     assert not (tmp_path / "other").exists()
 
 
+def test_what_a_budget_leaves_is_trained_by_the_same_command(
+    tmp_path, command, plugins, monkeypatch
+):
+    """`resume` would train the headline's runs alone, and show no card."""
+    told = []
+    monkeypatch.setattr(
+        "recollect.cli.training.train_and_tell", lambda *args, **named: told.append(named["again"])
+    )
+    call = ["score", "leaky", "--plugin", "examples/my_mixer.py", "--budget", 10, "--device", "cpu"]
+    command(*call, "--out", tmp_path / "my out", "--set", "task.length=16")
+    assert set(told) == {
+        f"recollect score leaky --out '{tmp_path}/my out' --card cpu --device cpu "
+        "--set task.length=16 --plugin examples/my_mixer.py"
+    }
+
+
 def test_a_mixer_that_is_refused_has_no_card(tmp_path, command, plugins):
     """Its reason would stand below the tables of all others."""
     (tmp_path / "peek.py").write_text(
