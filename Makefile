@@ -32,7 +32,7 @@ unit: $(VENV)/installed-dev
 # By themselves: they kill processes at random moments and measure what is left. Most of the time
 # they wait, so two files run at a time.
 faults: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/faults
 
 # The long version: hundreds of kills, flipped bits and hostile inputs, and ten minutes of many tiny
 # packs. Prints what it found; where all of it is zero, docs/guarantees.md gets it. What was cut off
