@@ -116,7 +116,7 @@ def test_another_scheduler_is_asked_anew(tmp_path: Path):
     assert choose_request(tmp_path, False, False, given).options == {"cpus": 8, "time": "05:00:00"}
     ray = choose_request(tmp_path, False, True, given)
     assert (ray.scheduler, ray.options) == ("ray", {"address": "auto"})
-    assert ray_options(tmp_path, ray.options, True) == RayOptions("auto", cpus=4, retry_failed=True)
+    assert ray_options(tmp_path, ray.options, True) == RayOptions("auto", retry_failed=True)
 
 
 @pytest.mark.parametrize(

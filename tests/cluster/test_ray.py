@@ -117,4 +117,4 @@ def test_a_task_that_fits_nowhere_is_refused(nodes: Nodes, sweep: Path, tmp_path
     said = recollect(
         *("submit", plan.folder, "--ray", "--address", nodes.address, "--gpus", "1"), code=2
     )
-    assert "a task wants 1 GPU, the cluster has 0" in said
+    assert "a task wants 1 GPU, the largest node has 0" in said

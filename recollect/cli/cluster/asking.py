@@ -11,7 +11,6 @@ from recollect.running.cluster.slurm import SlurmOptions, parse_other
 if TYPE_CHECKING:
     from recollect.running.cluster.ray_tasks import RayOptions
 
-CPUS = 4
 T = TypeVar("T")
 
 
@@ -40,7 +39,7 @@ def ray_options(folder: Path, options: Mapping[str, Any], retry_failed: bool) ->
     """As its tasks need them."""
     from recollect.running.cluster.ray_tasks import RayOptions
 
-    return _options(RayOptions, folder, {"cpus": CPUS, **options, "retry_failed": retry_failed})
+    return _options(RayOptions, folder, {**options, "retry_failed": retry_failed})
 
 
 def _options(make: Callable[..., T], folder: Path, options: Mapping[str, Any]) -> T:

@@ -41,7 +41,9 @@ def submit(
     qos: Annotated[str | None, typer.Option(help="Slurm's quality of service")] = None,
     constraint: Annotated[str | None, typer.Option(help="features of the nodes")] = None,
     gres: Annotated[str | None, typer.Option(help="of a task; empty: none (gpu:1)")] = None,
-    cpus: Annotated[int | None, typer.Option(min=1, help="CPU cores of a task (4)")] = None,
+    cpus: Annotated[
+        int | None, typer.Option(min=1, help="CPU cores of a task (4, or what a Ray node has)")
+    ] = None,
     memory: Annotated[str | None, typer.Option("--mem", help="memory of a task")] = None,
     array_limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="at most so many tasks at once")

@@ -7,7 +7,7 @@ Ray is imported before this module, which only `--ray` imports.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from recollect.running.signals import never
 from recollect.store import MAX_LOST
 
 WORKER_RETRIES = MAX_LOST  # deaths of a worker or a node that Ray itself makes good
+CPUS = 4  # of a task
 LOOK_EVERY_S = 2.0
 SAVE_S = 60.0  # for tasks that were asked to stop
 _HEAD = {"node:__internal_head__": 0.001}
@@ -30,7 +31,7 @@ class RayOptions:
     address: str | None = None  # None: a cluster on this machine
     device: str = "auto"
     gpus: float | None = None  # of a task; None: one if the cluster has any
-    cpus: int = 1
+    cpus: int | None = None  # of a task; None: CPUS, or all of the largest node if it has fewer
     retry_failed: bool = False
 
 
@@ -78,9 +79,9 @@ def train_with_ray(
     tell: Callable[[Collected], None] = lambda found: None,
 ) -> Collected:
     """Until these packs are complete; `tell` hears how all of them stand."""
-    with _cluster(options) as (ray, gpus):
+    with _cluster(options) as (ray, share):
         task = ray.remote(train_pack).options(
-            num_cpus=options.cpus, num_gpus=gpus, max_retries=WORKER_RETRIES
+            num_cpus=share["CPU"], num_gpus=share["GPU"], max_retries=WORKER_RETRIES
         )
         actor = (
             ray.remote(CollectorActor)
@@ -117,8 +118,8 @@ def train_with_ray(
 
 
 @contextmanager
-def _cluster(options: RayOptions) -> Iterator[tuple[Any, float]]:
-    """Ray, connected, and the GPUs of a task."""
+def _cluster(options: RayOptions) -> Iterator[tuple[Any, dict[str, float]]]:
+    """Ray, connected, and the share of a node that a task gets."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -131,20 +132,28 @@ def _cluster(options: RayOptions) -> Iterator[tuple[Any, float]]:
             f"--address {options.address}: no Ray cluster answers ({str(error).splitlines()[0]})"
         ) from None
     try:
-        there = ray.cluster_resources()
-        gpus = options.gpus
-        if gpus is None:
-            gpus = 1.0 if there.get("GPU") and options.device != "cpu" else 0.0
-        # A task that fits nowhere would wait for ever.
-        for name, wanted in (("GPU", gpus), ("CPU", float(options.cpus))):
-            if wanted > there.get(name, 0.0):
-                raise SpecError(
-                    f"a task wants {wanted:g} {name}, the cluster has {there.get(name, 0.0):g}; "
-                    f"use --{name.lower()}s"
-                )
-        yield ray, gpus
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        yield ray, task_share(options, nodes)
     finally:
         ray.shutdown()
+
+
+def task_share(options: RayOptions, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """GPUs and CPU cores of a task. One that fits on no node would wait for ever."""
+    most = {name: max(node.get(name, 0.0) for node in nodes) for name in ("GPU", "CPU")}
+    gpus, cpus = options.gpus, options.cpus
+    if gpus is None:
+        gpus = 1.0 if most["GPU"] and options.device != "cpu" else 0.0
+    if cpus is None:
+        cpus = max(1, min(CPUS, int(most["CPU"])))
+    share = {"GPU": gpus, "CPU": float(cpus)}
+    for name, wanted in share.items():
+        if wanted > most[name]:
+            raise SpecError(
+                f"a task wants {wanted:g} {name}, the largest node has {most[name]:g}; "
+                f"use --{name.lower()}s"
+            )
+    return share
 
 
 def _error_of(ray: Any, reference: Any) -> Exception | None:
