@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import triton
@@ -75,7 +76,8 @@ def record_kernel(
     bound = dict(zip(self.arg_names, arguments, strict=False)) | named
     name = f"{self.fn.__module__.removeprefix('recollect.ops.')}.{self.fn.__name__}"
     note(name, list(bound.values()))
-    kernels.setdefault(name, (self, bound))
+    constants = [str(bound[one.name]) for one in self.params if one.is_constexpr]
+    kernels.setdefault(f"{name} [{' '.join(constants)}]", (self, bound))
 
 
 class Recorder(TorchDispatchMode):
@@ -101,15 +103,17 @@ def act_as_on_a_gpu() -> None:
     for found in iter_modules(recollect.ops.__path__):
         module = import_module(f"recollect.ops.{found.name}")
         if found.ispkg and hasattr(module, "use_triton"):
-            module.use_triton = lambda *tensors: True  # type: ignore[attr-defined]
-    long_conv.TOEPLITZ_LENGTH = long_conv.TOEPLITZ_LENGTH_GPU
-    JITFunction.run = record_kernel
+            patch.object(module, "use_triton", return_value=True).start()
+    patch.object(long_conv, "TOEPLITZ_LENGTH", long_conv.TOEPLITZ_LENGTH_GPU).start()
+    patch.object(JITFunction, "run", record_kernel).start()
     is_on, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
-    torch.is_autocast_enabled = lambda device="cpu": is_on("cpu")
-    torch.get_autocast_dtype = lambda device="cpu": dtype("cpu")
-    trained.autocast = lambda device, precision: torch.autocast(  # type: ignore[assignment]
-        "cpu", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
-    )
+    patch.object(torch, "is_autocast_enabled", lambda device="cpu": is_on("cpu")).start()
+    patch.object(torch, "get_autocast_dtype", lambda device="cpu": dtype("cpu")).start()
+    patch.object(trained, "autocast", autocast_here).start()
+
+
+def autocast_here(device: torch.device, precision: str) -> torch.autocast:
+    return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16", cache_enabled=False)
 
 
 def resources(kernel: JITFunction, bound: dict[str, Any], architecture: int) -> str:

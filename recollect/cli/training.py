@@ -54,11 +54,12 @@ def train_and_tell(
             f"stopped, since nobody reads its output any more; go on with `{_resume(folder)}`",
             OUTPUT_CLOSED,
         ) from None
-    _say_results(folder, budget, outcome, again or _resume(folder))
+    again = again or _resume(folder)
+    _say_results(folder, budget, outcome, again)
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.counts["todo"] and not (budget or outcome.search):
-        complain(f"{outcome.counts['todo']} runs are left to train; go on with `{_resume(folder)}`")
+        complain(f"{outcome.counts['todo']} runs are left to train; go on with `{again}`")
         raise typer.Exit(1)
     if outcome.failures:
         complain(

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+STEP, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def key(*parts: int | str) -> int:
@@ -22,8 +22,8 @@ def key(*parts: int | str) -> int:
 
 def scramble(z: Tensor) -> Tensor:
     """A bijection of int64 that makes neighbours unrelated."""
-    z = (z ^ _shifted(z, 30)) * _signed(_FIRST)
-    z = (z ^ _shifted(z, 27)) * _signed(_SECOND)
+    z = (z ^ _shifted(z, 30)) * _signed(FIRST)
+    z = (z ^ _shifted(z, 27)) * _signed(SECOND)
     return z ^ _shifted(z, 31)
 
 
@@ -31,7 +31,7 @@ def bits(stream: int | Tensor, counters: Tensor) -> Tensor:
     """64 random bits for each counter (int64, any shape);
     several streams are drawn from by broadcasting.
     """
-    return scramble(counters * _signed(_STEP) + stream)
+    return scramble(counters * _signed(STEP) + stream)
 
 
 def below(stream: int, counters: Tensor, bound: int | Tensor) -> Tensor:

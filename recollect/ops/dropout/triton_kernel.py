@@ -21,10 +21,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops import randomness
+
 ELEMENTS = 1024  # of a program: 4 warps, 8 per thread
-STEP = tl.constexpr(0x9E3779B97F4A7C15)
-FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
-SECOND = tl.constexpr(0x94D049BB133111EB)
+STEP = tl.constexpr(randomness.STEP)
+FIRST, SECOND = tl.constexpr(randomness.FIRST), tl.constexpr(randomness.SECOND)
 
 
 def drop(x: Tensor, stream_P: Tensor, share: float) -> Tensor:

@@ -215,21 +215,8 @@ def mask_arguments(mask: Mask | None) -> tuple[Tensor | None, int, float]:
 
 
 @triton.jit
-def _tile(
-    pointer,
-    stride_p,
-    stride_b,
-    stride_h,
-    stride_l,
-    stride_d,
-    p,
-    b,
-    h,
-    LENGTH: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
-    """The pointers of one sequence and head."""
-    rows, columns = tl.arange(0, LENGTH), tl.arange(0, WIDTH)
+def tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns):
+    """The pointers of some positions and channels of one sequence and head."""
     start = pointer + p * stride_p + b * stride_b + h * stride_h
     return start + rows[:, None] * stride_l + columns[None, :] * stride_d
 
@@ -237,17 +224,15 @@ def _tile(
 @triton.jit
 def _read(
     pointer, stride_p, stride_b, stride_h, stride_l, stride_d, shift_ptr, shift_p, shift_h, p, b,
-    h, inside, width,
-    LENGTH: tl.constexpr, WIDTH: tl.constexpr,
+    h, rows, columns, inside, width,
 ):  # fmt: skip
     """One sequence and head, with its bias added if that is still to be done."""
     x = tl.load(
-        _tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, LENGTH, WIDTH),
+        tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns),
         mask=inside,
         other=0.0,
     )
     if shift_ptr is not None:
-        columns = tl.arange(0, WIDTH)
         shift = tl.load(
             shift_ptr + p * shift_p + h * shift_h + columns, mask=columns < width, other=0.0
         )
@@ -256,16 +241,15 @@ def _read(
 
 
 @triton.jit
-def _places(where_ptr, b, queries, QUERIES: tl.constexpr, EVERYWHERE: tl.constexpr):
+def places_of(where_ptr, b, row, queries, EVERYWHERE: tl.constexpr):
     """At which position each query of a row stands;
     one beyond the last stands at the first, and nobody reads it.
     """
-    row = tl.arange(0, QUERIES)
-    return (
-        row
-        if EVERYWHERE
-        else tl.load(where_ptr + b * queries + row, mask=row < queries, other=0).to(tl.int32)
-    )
+    if EVERYWHERE:
+        places = tl.where(row < queries, row, 0)
+    else:
+        places = tl.load(where_ptr + b * queries + row, mask=row < queries, other=0)
+    return places.to(tl.int32)
 
 
 @triton.jit
@@ -277,11 +261,11 @@ def _weights(q, k, places, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr)
 
 
 @triton.jit
-def drop(x, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share):
-    """x m for a tile of queries at `places` and `keys`; x itself without a stream."""
+def drop(x, stream_ptr, p, b, h, heads, length, places, key, least, kept_share):
+    """x m for a tile of queries at `places` and keys at `key`; x itself without a stream."""
     if stream_ptr is not None:
         query = (b * heads + h) * length + places.to(tl.int64)
-        counter = query[:, None] * length + keys[None, :]
+        counter = query[:, None] * length + key[None, :]
         x = tl.where(is_kept(tl.load(stream_ptr + p), counter, least), x / kept_share, x * 0.0)
     return x
 
@@ -297,24 +281,24 @@ def _forward(
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     h, b, p = program % heads, program // heads % batch, program // heads // batch
-    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    row, key, channel = tl.arange(0, QUERIES), tl.arange(0, LENGTH), tl.arange(0, WIDTH)
+    asked = (row < queries)[:, None] & (channel < width)[None, :]
+    inside = (key < length)[:, None] & (channel < width)[None, :]
+    places = places_of(where_ptr, b, row, queries, EVERYWHERE)
     q = _read(
-        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, asked, width, QUERIES, WIDTH
+        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, row, channel, asked, width
     )
     k = _read(
-        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, inside, width, LENGTH, WIDTH
+        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, key, channel, inside, width
     )
     v = _read(
-        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
+        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, key, channel, inside, width
     )
     weights = _weights(q, k, places, scale, LENGTH, PRECISION)
-    keys = tl.arange(0, LENGTH)
-    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
+    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, key, least, kept_share)
     y = tl.dot(dropped.to(v.dtype), v, input_precision=PRECISION)
     tl.store(
-        _tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, QUERIES, WIDTH),
+        tile(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, row, channel),
         y.to(y_ptr.dtype.element_ty),
         mask=asked,
     )
@@ -333,43 +317,43 @@ def _backward(
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     h, b, p = program % heads, program // heads % batch, program // heads // batch
-    asked = (tl.arange(0, QUERIES) < queries)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    inside = (tl.arange(0, LENGTH) < length)[:, None] & (tl.arange(0, WIDTH) < width)[None, :]
-    places = _places(where_ptr, b, queries, QUERIES, EVERYWHERE)
+    row, key, channel = tl.arange(0, QUERIES), tl.arange(0, LENGTH), tl.arange(0, WIDTH)
+    asked = (row < queries)[:, None] & (channel < width)[None, :]
+    inside = (key < length)[:, None] & (channel < width)[None, :]
+    places = places_of(where_ptr, b, row, queries, EVERYWHERE)
     q = _read(
-        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, asked, width, QUERIES, WIDTH
+        q_ptr, q_p, q_b, q_h, q_l, q_d, bq_ptr, bq_p, bq_h, p, b, h, row, channel, asked, width
     )
     k = _read(
-        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, inside, width, LENGTH, WIDTH
+        k_ptr, k_p, k_b, k_h, k_l, k_d, bk_ptr, bk_p, bk_h, p, b, h, key, channel, inside, width
     )
     weights = _weights(q, k, places, scale, LENGTH, PRECISION)
     g = tl.load(
-        _tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, QUERIES, WIDTH), mask=asked, other=0.0
+        tile(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, row, channel), mask=asked, other=0.0
     ).to(q.dtype)
-    keys = tl.arange(0, LENGTH)
-    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
+    dropped = drop(weights, stream_ptr, p, b, h, heads, length, places, key, least, kept_share)
     dv = tl.dot(tl.trans(dropped.to(q.dtype)), g, input_precision=PRECISION)
     tl.store(
-        _tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, LENGTH, WIDTH),
+        tile(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, key, channel),
         dv.to(dv_ptr.dtype.element_ty),
         mask=inside,
     )
     v = _read(
-        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, inside, width, LENGTH, WIDTH
+        v_ptr, v_p, v_b, v_h, v_l, v_d, bv_ptr, bv_p, bv_h, p, b, h, key, channel, inside, width
     )
     dweights = tl.dot(g, tl.trans(v), input_precision=PRECISION)
-    dweights = drop(dweights, stream_ptr, p, b, h, heads, length, places, keys, least, kept_share)
+    dweights = drop(dweights, stream_ptr, p, b, h, heads, length, places, key, least, kept_share)
     dscores = weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale
     dscores = dscores.to(q.dtype)
     dq = tl.dot(dscores, k, input_precision=PRECISION)
     tl.store(
-        _tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, QUERIES, WIDTH),
+        tile(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, row, channel),
         dq.to(dq_ptr.dtype.element_ty),
         mask=asked,
     )
     dk = tl.dot(tl.trans(dscores), q, input_precision=PRECISION)
     tl.store(
-        _tile(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, LENGTH, WIDTH),
+        tile(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, key, channel),
         dk.to(dk_ptr.dtype.element_ty),
         mask=inside,
     )

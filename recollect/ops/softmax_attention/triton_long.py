@@ -30,6 +30,8 @@ from recollect.ops.softmax_attention.triton_kernel import (
     keep_mask,
     kept_tensors,
     mask_arguments,
+    places_of,
+    tile,
 )
 
 WIDEST = 256
@@ -91,11 +93,11 @@ def _launch(
     # The largest tiles whose numbers stay in a program's registers.
     most_keys = 64 if block_width <= 128 else 32
     most_queries = 32 if kernel is _backward_keys else most_keys
-    tile = {
+    sizes = {
         "QUERIES": min(most_queries, max(16, triton.next_power_of_2(queries))),
         "KEYS": min(most_keys, max(16, triton.next_power_of_2(k.shape[3]))),
     }
-    tiles = triton.cdiv(walked_by, tile["KEYS" if kernel is _backward_keys else "QUERIES"])
+    tiles = triton.cdiv(walked_by, sizes["KEYS" if kernel is _backward_keys else "QUERIES"])
     kernel[(tiles * population * batch * heads,)](
         *arguments,
         *sums,
@@ -108,7 +110,7 @@ def _launch(
         k.shape[3],
         width,
         width**-0.5,
-        **tile,
+        **sizes,
         WIDTH=block_width,
         EVERYWHERE=where is None,
         PRECISION=product_precision("tf32x3"),
@@ -126,20 +128,19 @@ def _where_am_i(tiles, batch, heads):
 
 
 @triton.jit
-def _at(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns):
-    """The pointers of some positions of one sequence and head."""
-    start = pointer + p * stride_p + b * stride_b + h * stride_h
-    return start + rows[:, None] * stride_l + columns[None, :] * stride_d
+def _read(
+    pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns, inside
+):
+    at = tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns)
+    return tl.load(at, mask=inside, other=0.0)
 
 
 @triton.jit
-def _places(where_ptr, b, row, queries, EVERYWHERE: tl.constexpr):
-    """At which position each query stands; one beyond the last stands at the first."""
-    if EVERYWHERE:
-        places = tl.where(row < queries, row, 0)
-    else:
-        places = tl.load(where_ptr + b * queries + row, mask=row < queries, other=0)
-    return places.to(tl.int32)
+def _write(
+    x, pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns, inside
+):
+    at = tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns)
+    tl.store(at, x.to(pointer.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -150,18 +151,18 @@ def _forward(
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    tile, p, b, h = _where_am_i(tiles, batch, heads)
-    row, channel = tile * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
+    number, p, b, h = _where_am_i(tiles, batch, heads)
+    row, channel = number * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
     asked = (row < queries)[:, None] & (channel < width)[None, :]
-    places = _places(where_ptr, b, row, queries, EVERYWHERE)
-    q = tl.load(_at(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel), mask=asked, other=0.0)
+    places = places_of(where_ptr, b, row, queries, EVERYWHERE)
+    q = _read(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel, asked)
     highest = tl.full([QUERIES], float("-inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     y = tl.zeros([QUERIES, WIDTH], tl.float32)
     for start in range(0, tl.max(places) + 1, KEYS):
         key = start + tl.arange(0, KEYS)
         there = (key < length)[:, None] & (channel < width)[None, :]
-        k = tl.load(_at(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel), there, 0.0)
+        k = _read(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel, there)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
         scores = tl.where(places[:, None] >= key[None, :], scores, float("-inf"))
         higher = tl.maximum(highest, tl.max(scores, 1))
@@ -169,14 +170,10 @@ def _forward(
         shrink = tl.exp(highest - higher)
         total = total * shrink + tl.sum(weights, 1)
         weights = drop(weights, stream_ptr, p, b, h, heads, length, places, key, least, kept_share)
-        v = tl.load(_at(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel), there, 0.0)
+        v = _read(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel, there)
         y = y * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
         highest = higher
-    tl.store(
-        _at(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, row, channel),
-        (y / total[:, None]).to(y_ptr.dtype.element_ty),
-        mask=asked,
-    )
+    _write(y / total[:, None], y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, row, channel, asked)
     sequence = (p * batch + b) * heads + h
     tl.store(z_ptr + sequence * queries + row, highest + tl.log(total), mask=row < queries)
 
@@ -206,13 +203,13 @@ def _backward_queries(
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dq, and c for the other kernel."""
-    tile, p, b, h = _where_am_i(tiles, batch, heads)
-    row, channel = tile * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
+    number, p, b, h = _where_am_i(tiles, batch, heads)
+    row, channel = number * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
     asked = (row < queries)[:, None] & (channel < width)[None, :]
-    places = _places(where_ptr, b, row, queries, EVERYWHERE)
-    q = tl.load(_at(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel), mask=asked, other=0.0)
-    g = tl.load(_at(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, row, channel), mask=asked, other=0.0)
-    y = tl.load(_at(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, row, channel), mask=asked, other=0.0)
+    places = places_of(where_ptr, b, row, queries, EVERYWHERE)
+    q = _read(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel, asked)
+    g = _read(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, row, channel, asked)
+    y = _read(y_ptr, y_p, y_b, y_h, y_l, y_d, p, b, h, row, channel, asked)
     at = ((p * batch + b) * heads + h) * queries + row
     z = tl.load(z_ptr + at, mask=row < queries, other=0.0)
     c = tl.sum(g.to(tl.float32) * y.to(tl.float32), 1)
@@ -222,18 +219,14 @@ def _backward_queries(
     for start in range(0, tl.max(places) + 1, KEYS):
         key = start + tl.arange(0, KEYS)
         there = (key < length)[:, None] & (channel < width)[None, :]
-        k = tl.load(_at(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel), there, 0.0)
-        v = tl.load(_at(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel), there, 0.0)
+        k = _read(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel, there)
+        v = _read(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel, there)
         _, dscores = _dscores(
             q, k, v, g, z, c, places, key, stream_ptr, p, b, h, heads, length, least, kept_share,
             scale, PRECISION,
         )  # fmt: skip
         dq += tl.dot(dscores.to(k.dtype), k, input_precision=PRECISION)
-    tl.store(
-        _at(dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, row, channel),
-        dq.to(dq_ptr.dtype.element_ty),
-        mask=asked,
-    )
+    _write(dq, dq_ptr, dq_p, dq_b, dq_h, dq_l, dq_d, p, b, h, row, channel, asked)
 
 
 @triton.jit
@@ -246,43 +239,31 @@ def _backward_keys(
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dk and dv."""
-    tile, p, b, h = _where_am_i(tiles, batch, heads)
-    key, channel = tile * KEYS + tl.arange(0, KEYS), tl.arange(0, WIDTH)
+    number, p, b, h = _where_am_i(tiles, batch, heads)
+    key, channel = number * KEYS + tl.arange(0, KEYS), tl.arange(0, WIDTH)
     there = (key < length)[:, None] & (channel < width)[None, :]
-    k = tl.load(_at(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel), there, 0.0)
-    v = tl.load(_at(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel), there, 0.0)
+    k = _read(k_ptr, k_p, k_b, k_h, k_l, k_d, p, b, h, key, channel, there)
+    v = _read(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel, there)
     dk = tl.zeros([KEYS, WIDTH], tl.float32)
     dv = tl.zeros([KEYS, WIDTH], tl.float32)
     # Of queries that stand everywhere those before the tile see none of its keys.
-    first = tile * KEYS // QUERIES * QUERIES if EVERYWHERE else 0
+    first = number * KEYS // QUERIES * QUERIES if EVERYWHERE else 0
     for start in range(first, queries, QUERIES):
         row = start + tl.arange(0, QUERIES)
         asked = (row < queries)[:, None] & (channel < width)[None, :]
-        places = _places(where_ptr, b, row, queries, EVERYWHERE)
+        places = places_of(where_ptr, b, row, queries, EVERYWHERE)
         # A query beyond the last sees nothing.
         places = tl.where(row < queries, places, -1)
         at = ((p * batch + b) * heads + h) * queries + row
         z = tl.load(z_ptr + at, mask=row < queries, other=0.0)
         c = tl.load(c_ptr + at, mask=row < queries, other=0.0)
-        q = tl.load(
-            _at(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel), mask=asked, other=0.0
-        )
-        g = tl.load(
-            _at(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, row, channel), mask=asked, other=0.0
-        ).to(q.dtype)
+        q = _read(q_ptr, q_p, q_b, q_h, q_l, q_d, p, b, h, row, channel, asked)
+        g = _read(g_ptr, g_p, g_b, g_h, g_l, g_d, p, b, h, row, channel, asked).to(q.dtype)
         dropped, dscores = _dscores(
             q, k, v, g, z, c, places, key, stream_ptr, p, b, h, heads, length, least, kept_share,
             scale, PRECISION,
         )  # fmt: skip
         dv += tl.dot(tl.trans(dropped.to(g.dtype)), g, input_precision=PRECISION)
         dk += tl.dot(tl.trans(dscores.to(q.dtype)), q, input_precision=PRECISION)
-    tl.store(
-        _at(dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, key, channel),
-        dk.to(dk_ptr.dtype.element_ty),
-        mask=there,
-    )
-    tl.store(
-        _at(dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, key, channel),
-        dv.to(dv_ptr.dtype.element_ty),
-        mask=there,
-    )
+    _write(dk, dk_ptr, dk_p, dk_b, dk_h, dk_l, dk_d, p, b, h, key, channel, there)
+    _write(dv, dv_ptr, dv_p, dv_b, dv_h, dv_l, dv_d, p, b, h, key, channel, there)
