@@ -27,7 +27,9 @@ def kill_seed(request: pytest.FixtureRequest) -> int:
     # default holds.
     given = request.config.getoption("--kill-seed", default=None)
     seed = secrets.randbelow(2**31) if given is None else given
-    print(f"replay with: pytest tests/faults -k {request.node.name} --kill-seed {seed}")  # noqa: T201 (shown when the test fails)
+    # Shown when the test fails.
+    replay = f"pytest tests/faults -k {request.node.name} --kill-seed {seed}"
+    print(f"replay with: {replay}")  # noqa: T201
     return seed
 
 

@@ -1,6 +1,5 @@
 """The store against a dictionary that follows its rules in plain Python, in any order of calls."""
 
-import json
 import math
 import tempfile
 from pathlib import Path
@@ -8,20 +7,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from named_runs import RUNS, at, planned
 
-from recollect.rows import STATUSES, Evaluation
-from recollect.store import MAX_LOST, PlannedRun, Result, Store
+from recollect.rows import STATUSES
+from recollect.store import MAX_LOST, Result, Store
 from recollect.store.ownership import this_process
-
-RUNS = ("a", "b", "c", "d", "e")
-
-
-def planned(*run_ids: str) -> list[PlannedRun]:
-    return [PlannedRun(run_id, json.dumps({"name": run_id}), "accuracy", 0.1) for run_id in run_ids]
-
-
-def at(step: int, value: float = 0.5) -> Evaluation:
-    return Evaluation(step, value, value, value, value)
 
 
 class Model:

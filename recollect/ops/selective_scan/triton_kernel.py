@@ -23,7 +23,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from recollect.ops.selective_scan.triton_scan import LOG2E, base_two, run_backward, run_forward
+from recollect.ops.selective_scan.triton_scan import base_two, run_backward, run_forward
+from recollect.ops.selective_scan.triton_tiles import LOG2E
 
 STEP_ELEMENTS = 2048  # of a program of the step sizes: 4 warps, 16 per thread
 
