@@ -87,10 +87,16 @@ def settings_texts(cells: Sequence[Settings], keys: Iterable[str]) -> list[str]:
 
 
 def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
-    """(mixer, setting) of each cell, e.g. ("mamba", "width 64"); the shortest that differ."""
+    """(mixer, setting) of each cell, e.g. ("mamba", "width 64"): the shortest that differ, and
+    always what tells the variants of a mixer apart.
+    """
     mixers = [str(cell.get(MIXER, "model")) for cell in cells]
     keys = sorted({key for cell in cells for key in cell} - {MIXER}, key=_rank)
-    kept = telling_keys(cells, [(mixer,) for mixer in mixers], keys)
+    known = [(mixer,) for mixer in mixers]
+    # A cell without its convolution must not read as one with it, even where sizes differ too.
+    variants = telling_keys(cells, known, [key for key in keys if key.startswith(MIXER_OPTIONS)])
+    needed = {*telling_keys(cells, known, keys), *variants}
+    kept = [key for key in keys if key in needed]
     # An option that only tells the cells of another mixer apart goes unsaid.
     own = {
         mixer: differing_keys([c for m, c in zip(mixers, cells, strict=True) if m == mixer])

@@ -82,7 +82,7 @@ for verb in (
     show.inspect,
     show.figure,
     show.claims,
-    show.failures,
+    train.failures,
     folders.export,
     about.mixers,
     about.tasks,

@@ -1,4 +1,4 @@
-"""Verbs that show results: report, watch, inspect, figure, claims, failures."""
+"""Verbs that show results: report, watch, inspect, figure, claims."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from recollect.cli import completing
 from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
 from recollect.cli.printing import complain_some, render, say, show_step, write
-from recollect.errors import SpecError, printable
+from recollect.errors import SpecError
 
 
 def report(folders: Folders, output: Output = None) -> None:
@@ -58,6 +58,9 @@ def inspect(
         bool,
         typer.Option("--yes", help="where its weights were not kept, train it again unasked"),
     ] = False,
+    untrained: Annotated[
+        bool, typer.Option("--untrained", help="or show it as it was initialised")
+    ] = False,
     device: OneDevice = "auto",
     plugin: Plugins = [],  # noqa: B006
 ) -> None:
@@ -79,7 +82,7 @@ def inspect(
             show_step(f"step {done:,} of {of:,}", done == of)
 
     consent = None if yes else _ask_to_train
-    found = inspect_run(folder, run, choose_device(device), again, tell, consent)
+    found = inspect_run(folder, run, choose_device(device), again, untrained, tell, consent)
     for line in summary_lines(found):
         say(line)
     for picture in found.pictures:
@@ -94,7 +97,8 @@ def _ask_to_train(steps: int, seconds: float) -> None:
     if not sys.stdin.isatty():
         raise SpecError(
             f"its weights were not kept, and to train it again takes {cost}\n"
-            "say --yes for that; `recollect run --keep all` keeps every run's weights"
+            "say --yes for that, or --untrained to see it as initialised; "
+            "`recollect run --keep all` keeps every run's weights"
         )
     if not typer.confirm(f"its weights were not kept; train it again ({cost})?", err=True):
         raise typer.Exit(1)
@@ -226,23 +230,3 @@ def claims(
             render(table)
         for command in shown.commands(next(iter(found.values())))[: shown.MOST_CELLS]:
             say(command)
-
-
-def failures(folder: Folder) -> None:
-    """Why runs failed, each reason once, with the whole traceback that was stored."""
-    from recollect.analysis import count_text
-    from recollect.running.failures import stored_failures
-    from recollect.store import Store
-    from recollect.store.checking.runs import leave_out_wrong
-
-    with Store.open(folder, read_only=True) as store:
-        leave_out_wrong(store)
-        found = stored_failures(store.rows(), store.notes())
-    if not found:
-        say("no run has failed")
-    for failure in found:
-        mixers = dict.fromkeys(str(row.spec["model"]["mixer"]["name"]) for row in failure.rows)
-        say(f"{count_text(len(failure.rows), 'run')} of {', '.join(mixers)}: {failure.reason}")
-        say(f"  {' '.join(row.run_id for row in failure.rows)}")
-        if failure.traceback:
-            write(printable(failure.traceback))

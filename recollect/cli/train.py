@@ -1,4 +1,4 @@
-"""Verbs that train: demo, run, resume, score."""
+"""Verbs that train: demo, run, resume; and what became of runs that failed."""
 
 import os
 import sys
@@ -23,9 +23,10 @@ from recollect.cli.options import (
     Workers,
     load_plugins,
 )
-from recollect.cli.printing import render, say, show_step
+from recollect.cli.printing import render, say, show_step, write
 from recollect.cli.show import write_report
 from recollect.cli.training import train_and_tell
+from recollect.errors import printable
 from recollect.running.budget import Budget
 
 if TYPE_CHECKING:
@@ -160,3 +161,23 @@ def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
 
 def _tell_timing(done: int, of: int, run: "RunSpec") -> None:
     show_step(f"timing shape {done + 1} of {of}: {run.model.mixer.name}, width {run.model.width}")
+
+
+def failures(folder: Folder) -> None:
+    """Why runs failed, each reason once, with the whole traceback that was stored."""
+    from recollect.analysis import count_text
+    from recollect.running.failures import stored_failures
+    from recollect.store import Store
+    from recollect.store.checking.runs import leave_out_wrong
+
+    with Store.open(folder, read_only=True) as store:
+        leave_out_wrong(store)
+        found = stored_failures(store.rows(), store.notes())
+    if not found:
+        say("no run has failed")
+    for failure in found:
+        mixers = dict.fromkeys(str(row.spec["model"]["mixer"]["name"]) for row in failure.rows)
+        say(f"{count_text(len(failure.rows), 'run')} of {', '.join(mixers)}: {failure.reason}")
+        say(f"  {' '.join(row.run_id for row in failure.rows)}")
+        if failure.traceback:
+            write(printable(failure.traceback))

@@ -118,6 +118,14 @@ def test_an_option_is_mentioned_only_for_the_mixer_it_tells_apart():
     assert name_cells(cells) == [("mamba", "kernel 4"), ("mamba", "kernel 0"), ("h3", "")]
 
 
+def test_a_variant_is_named_even_where_sizes_tell_it_apart():
+    cells = [
+        {"model.mixer.name": "mamba", "model.mixer.kernel": kernel, "model.width": width}
+        for kernel, width in ((4, 64), (0, 128))
+    ]
+    assert name_cells(cells) == [("mamba", "width 64, kernel 4"), ("mamba", "width 128, kernel 0")]
+
+
 def test_a_stack_of_mixers_reads_as_their_names():
     layers = [{"name": "base_conv", "kernel": 3}, {"name": "gru"}]
     assert value_text(layers) == "base_conv (kernel 3)/gru"

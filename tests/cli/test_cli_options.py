@@ -62,7 +62,7 @@ OPTIONS = {
     "merge": {"into", "others"},
     "report": {"folders", "-o", "--output"},
     "watch": {"folders", "--port", "--token"},
-    "inspect": {"folder", "run", "--again", "--yes", "--device", "--plugin"},
+    "inspect": {"folder", "run", "--again", "--yes", "--untrained", "--device", "--plugin"},
     "figure": {
         *("name", "folders", "-o", "--output", "--band", "--size", "--title"),
         *("--caption", "--compare", "--where", "--tau", "--against"),

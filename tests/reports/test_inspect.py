@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,6 +165,46 @@ def test_training_again_gives_the_weights_that_were_kept(folder, attention, undr
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+def test_an_untrained_run_is_looked_at_as_it_was_initialised(folder, attention, tmp_path):
+    """The same numbers as those of a trained one at its start, and nothing is trained."""
+    fresh = tmp_path / "copy"
+    shutil.copytree(folder, fresh, ignore=shutil.ignore_patterns(keep.FOLDER, "inspect"))
+
+    def train(done, of):
+        raise AssertionError("trained")
+
+    found = inspect_run(fresh, attention.run_id, untrained=True, tell=train, consent=train)
+    assert (found.weights, found.steps, found.moments) == (
+        "as initialised",
+        [0],
+        ("at initialisation",),
+    )
+    assert found.losses == attention.losses[:1]
+    for layer, trained in zip(found.layers, attention.layers, strict=True):
+        assert layer.kept_per_token == trained.kept_per_token[:1]
+        assert layer.scores["induction_head"] == trained.scores["induction_head"][:1]
+    assert np.array_equal(
+        found.gradients.by_distance, attention.gradients.by_distance[:1], equal_nan=True
+    )
+    assert [picture.title for picture in found.pictures] == [
+        "Attention maps",
+        "Where questions look",
+        "How far back it looks",
+    ]
+    assert found.command.endswith(" --untrained")
+    assert all("->" not in line for line in summary_lines(found))
+    assert not keep.kept_files(fresh, attention.run_id)
+
+
+def test_weights_that_were_kept_are_shown_rather_than_the_first(folder, attention, undrawn):
+    assert inspect_run(folder, attention.run_id, untrained=True).weights == "kept"
+
+
+def test_a_run_is_trained_again_or_not(folder, attention):
+    with pytest.raises(SpecError, match="choose --again or --untrained"):
+        inspect_run(folder, attention.run_id, again=True, untrained=True)
+
+
 def test_other_tasks_can_be_looked_at(tmp_path, undrawn):
     table = {
         "task": {
@@ -295,7 +336,8 @@ def test_the_command_says_that_it_trains_again(tmp_path, command, undrawn):
     assert re.fullmatch(
         "recollect: its weights were not kept, and to train it again takes 12 steps, "
         r"about [^\n]+\n"
-        "say --yes for that; `recollect run --keep all` keeps every run's weights\n",
+        "say --yes for that, or --untrained to see it as initialised; "
+        "`recollect run --keep all` keeps every run's weights\n",
         refused.err,
     )
     assert not (tmp_path / "inspect").exists()

@@ -26,6 +26,7 @@ MOST_LINES = len(PALETTE)  # heads of one figure: as many as there are colours
 MOST_MAPS = 4
 LEAST_RANGE = 100  # of a log axis, so that small ups and downs look small
 DASHES = {"-": "solid", "--": "dashed", "-.": "dash-dotted"}
+MOMENT_DASHES = ("--", "-")  # of MOMENTS
 NAMED_POSITIONS = 24  # longer rows have numbers along the axes instead of their tokens
 KEY_COLOUR, VALUE_COLOUR, BUMP_COLOUR = PALETTE[2], PALETTE[1], PALETTE[4]
 
@@ -73,12 +74,15 @@ def heads_of(found: Inspection, most: int = MOST_LINES) -> list[Head]:
 
 
 def maps_figure(found: Inspection) -> Figure | None:
-    """The shares of the first test row, before and after training, one line of maps per head."""
+    """The shares of the first test row at each moment, one line of maps per head."""
     heads = heads_of(found, MOST_MAPS)
     if not heads:
         return None
-    figure = Figure(figsize=(7.4, 0.7 + 3.1 * len(heads)), layout=SteadyLayout())
-    axes = figure.subplots(len(heads), len(MOMENTS), squeeze=False)
+    moments = found.moments
+    figure = Figure(
+        figsize=(0.8 + 3.3 * len(moments), 0.7 + 3.1 * len(heads)), layout=SteadyLayout()
+    )
+    axes = figure.subplots(len(heads), len(moments), squeeze=False)
     image = None
     for head, line in zip(heads, axes, strict=True):
         for moment, ax in enumerate(line):
@@ -89,7 +93,7 @@ def maps_figure(found: Inspection) -> Figure | None:
                 interpolation="nearest",
             )
             _mark_targets(ax, found)
-            ax.set_title(f"{head.label} {MOMENTS[moment]}", loc="left")
+            ax.set_title(f"{head.label} {moments[moment]}", loc="left")
             _name_positions(ax, found)
         line[0].set_ylabel("position")
     for ax in axes[-1]:
@@ -135,7 +139,7 @@ def _name_positions(ax: Axes, found: Inspection) -> None:
 def scores_figure(found: Inspection) -> Figure | None:
     """Loss above, scores below, all against the training step."""
     heads = heads_of(found)
-    if not heads:
+    if not heads or len(found.steps) < 2:
         return None
     panels = [_question_lines(found, heads)] if heads[0].score(INDUCTION) else []
     previous = PREVIOUS_AT_VALUES if heads[0].score(PREVIOUS_AT_VALUES) else PREVIOUS
@@ -216,15 +220,16 @@ def questions_figure(found: Inspection) -> Figure | None:
     heads = [head for head in heads_of(found) if head.score(INDUCTION)]
     if not heads:
         return None
-    figure = Figure(figsize=(6.2, 3.0), layout=SteadyLayout())
-    axes = figure.subplots(1, len(MOMENTS), sharey=True)
+    moments = found.moments
+    figure = Figure(figsize=(0.6 + 2.8 * len(moments), 3.0), layout=SteadyLayout())
+    axes = figure.subplots(1, len(moments), sharey=True, squeeze=False)[0]
     for moment, ax in enumerate(axes):
         for index, head in enumerate(heads):
             style = series_style(index)
             share = head.found.around_key[-moment][head.head]  # of the first and of the last step
             look = {"color": style.colour, "marker": style.marker, "label": head.label}
             ax.plot(found.offsets, share, ms=5, lw=1.2, **look)
-        ax.set_title(MOMENTS[moment], loc="left")
+        ax.set_title(moments[moment], loc="left")
         ax.set_xticks(
             found.offsets,
             [{0: "key", 1: "value"}.get(offset, f"{offset:+d}") for offset in found.offsets],
@@ -246,7 +251,7 @@ def memory_figure(found: Inspection) -> Figure | None:
     figure = Figure(figsize=(8.6 if heads else 4.6, 3.5), layout=SteadyLayout())
     axes = figure.subplots(1, 2 if heads else 1, squeeze=False)[0]
     if heads:
-        _draw_mass(axes[0], heads)
+        _draw_mass(axes[0], heads, found.moments)
     _draw_gradients(axes[-1], found)
     for ax in axes:
         ax.set_yscale("log")
@@ -260,13 +265,13 @@ def memory_figure(found: Inspection) -> Figure | None:
     return figure
 
 
-def _draw_mass(ax: Axes, heads: Sequence[Head]) -> None:
+def _draw_mass(ax: Axes, heads: Sequence[Head], moments: Sequence[str]) -> None:
     for index, head in enumerate(heads):
         style = series_style(index)
-        for moment, dash in enumerate(("--", "-")):
+        for moment, dash in enumerate(MOMENT_DASHES[: len(moments)]):
             mass = _positive(head.found.mass[moment][head.head])
             marks: dict[str, Any] = {"marker": style.marker, "ms": 3, "markevery": _every(mass)}
-            label = head.label if dash == "-" else None
+            label = head.label if moment == len(moments) - 1 else None
             ax.plot(mass, color=style.colour, ls=dash, lw=1.4, label=label, **marks)
     relative = not all(head.found.exclude_current_token for head in heads)
     ax.set_ylabel("attention, relative to an equal share" if relative else "mean |Φ|")
@@ -274,11 +279,11 @@ def _draw_mass(ax: Axes, heads: Sequence[Head]) -> None:
 
 
 def _draw_gradients(ax: Axes, found: Inspection) -> None:
-    for moment, dash in enumerate(("--", "-")):
+    for moment, dash in enumerate(MOMENT_DASHES[: len(found.moments)]):
         norms = found.gradients.by_distance[moment]
         relative = _positive([norm / norms[0] if norms[0] else math.nan for norm in norms])
         marks: dict[str, Any] = {"marker": "o", "ms": 3, "markevery": _every(norms)}
-        ax.plot(relative, color=INK, ls=dash, lw=1.4, label=MOMENTS[moment], **marks)
+        ax.plot(relative, color=INK, ls=dash, lw=1.4, label=found.moments[moment], **marks)
     ax.set_ylabel("relative to the question's own token")
     ax.set_title("gradient of a question's loss", loc="left")
 

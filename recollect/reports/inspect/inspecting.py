@@ -9,6 +9,7 @@ from torch import Tensor
 
 from recollect.analysis import rate_text
 from recollect.analysis.wording import value_text
+from recollect.errors import SpecError
 from recollect.mixers.plugins.remembered import require_plugins
 from recollect.model.model import Model
 from recollect.plotting.text import plain
@@ -17,6 +18,7 @@ from recollect.reports.inspect.attention_maps import LayerMaps, layer_maps
 from recollect.reports.inspect.pictures import draw_pictures
 from recollect.reports.inspect.record import (
     FOLDER,
+    MOMENTS,
     GradientNorms,
     InspectedLayer,
     Inspection,
@@ -50,6 +52,7 @@ def inspect_run(
     run: str,
     device: torch.device | str = "cpu",
     again: bool = False,
+    untrained: bool = False,
     tell: Tell = lambda done, of: None,
     consent: Consent | None = None,
 ) -> Inspection:
@@ -57,8 +60,11 @@ def inspect_run(
 
     `run` is an id, the beginning of one, or best:MIXER. With `again` the run is trained once more
     even if its weights were kept, to have them at many steps; `tell` hears how far that is. Where
-    nothing was kept it is trained in any case, but `consent` is asked before if there is one.
+    nothing was kept it is trained in any case, but `consent` is asked before if there is one; or,
+    `untrained`, it is looked at as it was initialised.
     """
+    if again and untrained:
+        raise SpecError("a run is trained again or not; choose --again or --untrained")
     with Store.open(folder, read_only=True) as store:
         leave_out_wrong(store)
         row = choose_run(store.rows(), run)
@@ -66,11 +72,11 @@ def inspect_run(
         require_plugins(store, [row.spec])
     spec = RunSpec.parse(row.spec)
     device = torch.device(device)
-    if consent is not None and not again:
+    if consent is not None and not (again or untrained):
         ask_to_train(folder, spec, row, device, consent)
     # Before the training: if the folder may not be made, that is better known now.
     make_folder(folder / FOLDER / row.run_id)
-    known = weight_history(folder, spec, row, device, again, tell)
+    known = weight_history(folder, spec, row, device, again, untrained, tell)
     found = draw_pictures(measure_run(spec, row, curve, known, device), folder)
     found.save(folder / FOLDER / f"{row.run_id}.json")
     return found
@@ -133,6 +139,7 @@ def measure_run(
         layers=layers,
         gradients=_gradients(norms, batch, targets),
         curve=curve_points(curve, row.score_name),
+        moments=MOMENTS[: len(ends)],
     )
 
 

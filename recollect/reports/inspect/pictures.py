@@ -44,7 +44,8 @@ def draw_pictures(found: Inspection, folder: Path) -> Inspection:
             file = f"{FOLDER}/{found.run_id}/{name}.png"
             write_atomically(folder / file, to_bytes(figure, "png", SCREEN_DPI, SCREEN))
             pictures.append(InspectionPicture(file, TITLES[name], _caption(name, found)))
-    command = command_text("inspect", folder, found.run_id)
+    untrained = ["--untrained"] if found.weights == "as initialised" else []
+    command = command_text("inspect", folder, found.run_id, *untrained)
     return replace(found, pictures=pictures, command=command)
 
 

@@ -1,7 +1,7 @@
 """The record of an inspection: plain numbers in DIR/inspect/RUN_ID.json, pictures beside it.
 
 Lists over layers hold None where a layer's mixer has no effective attention; lists over `moments`
-follow MOMENTS.
+follow MOMENTS, of which an untrained run has the first alone.
 """
 
 import json
@@ -69,8 +69,9 @@ class Inspection:
     score_name: str
     score: float
     test_loss: float
-    weights: str  # "kept" or "trained again"
-    # with the weights looked at; another number than test_loss only if trained again elsewhere
+    weights: str  # "kept", "trained again" or "as initialised"
+    # with the weights looked at; another number than test_loss only if trained again elsewhere,
+    # NaN if not trained
     weights_test_loss: float
     rows: int  # test rows looked at
     tokens: list[int]  # of the first row

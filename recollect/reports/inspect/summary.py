@@ -5,6 +5,8 @@ import math
 from recollect.reports.inspect.record import InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
 
+WHEN = ("first", "last")  # of the moments
+
 
 def summary_lines(found: Inspection) -> list[str]:
     """What a reader wants first; all numbers are in the JSON."""
@@ -12,7 +14,9 @@ def summary_lines(found: Inspection) -> list[str]:
         f"{found.run_id}: {found.name}; {found.score_name} {found.score:.3f}, "
         f"weights {found.weights}"
     ]
-    if not math.isclose(found.weights_test_loss, found.test_loss, rel_tol=1e-3, abs_tol=1e-4):
+    if not math.isnan(found.weights_test_loss) and not math.isclose(
+        found.weights_test_loss, found.test_loss, rel_tol=1e-3, abs_tol=1e-4
+    ):
         lines.append(
             f"trained again, its test loss is {found.weights_test_loss:.4f}, not "
             f"{found.test_loss:.4f}: other device or version"
@@ -25,16 +29,14 @@ def summary_lines(found: Inspection) -> list[str]:
                 f"  {_label(number, head, layer)}: {_head(head, layer)}"
                 for head in range(layer.heads)
             ]
-    before, after = found.gradients.places
-    if "value" in after:
-        share = [
+    places = found.gradients.places
+    if "value" in places[-1]:
+        shares = [
             place["value"] / place["question"] if place["question"] else math.nan
-            for place in (before, after)
+            for place in places
         ]
-        lines.append(
-            "  gradient at the value, relative to the question's own: "
-            f"{share[0]:.2g} at first, {share[1]:.2g} at last"
-        )
+        told = [f"{share:.2g} at {when}" for share, when in zip(shares, WHEN, strict=False)]
+        lines.append(f"  gradient at the value, relative to the question's own: {', '.join(told)}")
     return lines
 
 
@@ -52,10 +54,11 @@ def _head(head: int, layer: InspectedLayer) -> str:
         DUPLICATE,
         INDUCTION,
     ]
+    ends = [0, -1][: len(layer.kept_per_token)]
     parts = [
-        f"{name} {layer.scores[name][0][head]:.2f} -> {layer.scores[name][-1][head]:.2f}"
+        f"{name} {' -> '.join(f'{layer.scores[name][end][head]:.2f}' for end in ends)}"
         for name in told
         if name in layer.scores
     ]
-    kept = [moment[head] for moment in layer.kept_per_token]
-    return ", ".join([*parts, f"kept per token {kept[0]:.3f} -> {kept[1]:.3f}"])
+    kept = " -> ".join(f"{moment[head]:.3f}" for moment in layer.kept_per_token)
+    return ", ".join([*parts, f"kept per token {kept}"])

@@ -4,6 +4,7 @@ Training is a function of the specification, so a run can be repeated: on a CPU 
 another device nearly.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,15 +35,25 @@ class WeightHistory:
     """The weights by step, from 0 (as initialised) to the run's last one."""
 
     weights: dict[int, Weights]
-    source: Literal["kept", "trained again"]
-    test_loss: float  # on all test rows at the end, as it came out with these weights
+    source: Literal["kept", "trained again", "as initialised"]
+    test_loss: float  # on all test rows at the end, as it came out with these weights; NaN: none
 
 
 def weight_history(
-    folder: Path, run: RunSpec, row: RunRow, device: torch.device, again: bool, tell: Tell
+    folder: Path,
+    run: RunSpec,
+    row: RunRow,
+    device: torch.device,
+    again: bool,
+    untrained: bool,
+    tell: Tell,
 ) -> WeightHistory:
-    """What was kept of a run, else what training it again gives, which is kept then."""
+    """What was kept of a run, else what training it again gives, which is kept then; `untrained`:
+    else the first weights alone, which are a function of the seed.
+    """
     files = kept_files(folder, run.run_id)
+    if untrained and not files:
+        return WeightHistory({0: initial_weights(run)}, "as initialised", math.nan)
     if again or not files:
         with threads_for(run, row.threads or torch.get_num_threads()):
             found = _train(folder, run, row, device, tell)

@@ -253,3 +253,17 @@ def test_a_fall_of_the_loss_without_a_gain_is_a_bump_of_mamba_too():
     }
     (verdict,) = judge([claim], rows, curves, recipe_label(rows), resamples=0)
     assert verdict.outcome == "contradicted", verdict.numbers
+
+
+def test_some_of_zoologys_rates_decide_where_the_others_could_not_change_it():
+    """One of the four that solves the task shows that the grid does not miss it (C4), and that
+    attention needs no other (C25); one that does not solve it shows nothing.
+    """
+    for name in ("C4", "C25"):
+        rows = made_rows(BY_NAME[name], CONTRARY["C4"] if name == "C4" else study_score)
+        one = [row for row in rows if row.spec["train"]["lr"] == 2.154e-3]
+        verdict = verdict_of(BY_NAME[name], one)
+        assert verdict.outcome == ("contradicted" if name == "C4" else "reproduced")
+        assert "at least " in verdict.numbers
+        low = [row for row in rows if row.spec["train"]["lr"] == 1e-4 and row.score < 0.5]
+        assert not low or verdict_of(BY_NAME[name], low).outcome == "not enough data"

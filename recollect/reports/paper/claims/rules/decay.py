@@ -26,8 +26,8 @@ DECAYING = (
     runs=("fig7",),
     coverage=UNNAMED,
     models=DECAYING,
-    caveat="Section 7 argues it from the recurrences. Measured by `recollect inspect DIR RUN`, "
-    "whose records beside the store are read.",
+    caveat="Section 7 argues it from the recurrences. Measured by `recollect inspect DIR RUN "
+    "--untrained`, whose records beside the store are read.",
 )
 def decay_is_faster(group: Group) -> list[CellCheck]:
     """In each cell with inspected runs of both, the share of a map's mass that Mamba, and Mamba2,
@@ -40,7 +40,7 @@ def decay_is_faster(group: Group) -> list[CellCheck]:
     return cells or [CellCheck("inspected", Check(None, "", _TO_INSPECT))]
 
 
-_TO_INSPECT = "`recollect inspect DIR best:delta_net`, best:mamba and best:mamba2"
+_TO_INSPECT = "`recollect inspect DIR best:delta_net --untrained`, best:mamba and best:mamba2"
 
 
 def _faster(group: Group, role: Role, panel: Panel) -> Check:
@@ -51,7 +51,8 @@ def _faster(group: Group, role: Role, panel: Panel) -> Check:
         assert subject is not None
         kept = [group.kept[row.run_id] for row in subject.cell.rows if row.run_id in group.kept]
         if not kept:
-            lacks = f"{subject_text(model, subject)}: `recollect inspect DIR best:{model.mixer}`"
+            command = f"`recollect inspect DIR best:{model.mixer} --untrained`"
+            lacks = f"{subject_text(model, subject)}: {command}"
             return Check(None, "", lacks)
         lost.append(1 - statistics.fmean(kept))
         texts.append(f"{subject_text(model, subject)} loses {lost[-1]:.3f} per token")

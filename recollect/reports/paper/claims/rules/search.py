@@ -185,22 +185,29 @@ def attention_needs_no_search(group: Group) -> list[CellCheck]:
 
 
 def _sparse(group: Group, role: Role, panel: Panel) -> Measure:
-    """The best score over Zoology's four rates; open until all four were tried."""
+    """The best score over Zoology's four rates; until all four were tried at least the best of
+    those that were.
+    """
     subject = group.find(role, **panel._asdict())
     if subject is None:
         return unknown(role, panel._asdict(), 1.0)
-    best = sparse_best(group.trusted_cell(subject))
+    cell, name = group.trusted_cell(subject), subject_text(role, subject)
+    best = sparse_best(cell)
     if best is None:
-        lacks = f"{subject_text(role, subject)}: all of Zoology's four rates"
-        return replace(group.score(role, panel), low=0.0, high=1.0, text="", lacks=lacks)
-    text = f"{subject_text(role, subject)}: {score_text(best.mean)} at the best of Zoology's rates"
+        tried = [rate.mean for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
+        lacks = f"{name}: all of Zoology's four rates"
+        text = f"{name}: at least {score_text(max(tried))} at Zoology's rates" if tried else ""
+        wanted = group.score(role, panel)
+        return replace(wanted, low=max(tried, default=0.0), high=1.0, text=text, lacks=lacks)
+    text = f"{name}: {score_text(best.mean)} at the best of Zoology's rates"
     return Measure(best.mean, best.mean, text)
 
 
 def _beside(group: Group, role: Role, panel: Panel) -> str:
     four, fine = _sparse(group, role, panel), group.score(role, panel)
+    least = "at least " if four.low < four.high else ""
     return (
-        f"{fine.text}, {score_text(four.low)} at the best of Zoology's rates"
+        f"{fine.text}, {least}{score_text(four.low)} at the best of Zoology's rates"
         if four.text and fine.text
         else ""
     )
