@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import about, folders, score, show, train
+from recollect.cli import about, completing, folders, score, show, train
 from recollect.cli.cluster import verbs as cluster
 from recollect.cli.printing import complain, say
 from recollect.errors import (
@@ -119,7 +119,8 @@ def _exit_code() -> int:
 def _run_verb() -> int:
     try:
         arguments = sys.argv[1:] or ["--help"]
-        result = app(arguments, prog_name="recollect", standalone_mode=False)
+        with completing.in_whole_words():
+            result = app(arguments, prog_name="recollect", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except ReaderGone as gone:
         return gone.exit_code

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recollect.cli import completing
 from recollect.cli.options import (
     AllowDrift,
     Device,
@@ -59,6 +60,7 @@ def run(
             metavar="SPEC.toml",
             help="the sweeps to train, in this order, or one of the study's: paper:fig1, "
             "paper:fig1:small, ...",
+            autocompletion=completing.offer(completing.sweeps, or_files=True),
         ),
     ],
     out: Out,

@@ -1,12 +1,10 @@
-"""What the command line offers: the list of all options, frozen; help, version, completion."""
+"""What the command line offers: the list of all options, frozen; help, version."""
 
 import os
 import subprocess
 import sys
 
-import pytest
 import typer
-from typer._completion_classes import BashComplete
 
 import recollect
 from recollect.cli import app as cli
@@ -129,45 +127,6 @@ def test_help_is_whole_and_short_to_ask_for(command, monkeypatch):
     assert "recollect run sweep.toml --out out " in said.out
     assert "recollect run paper:fig1:small --out out --budget 10\n" in command("run", "-h").out
     assert command("--version").out == f"recollect {recollect.__version__}\n"
-
-
-def test_shells_can_complete_verbs(command, monkeypatch):
-    # Else the shell is the one that this process runs under, whichever that is; asked when the
-    # commands are made.
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    monkeypatch.setattr(typer.main, "get_command", typer.main.get_command.__wrapped__)
-    said = command("--show-completion", "bash")
-    assert said.code == 0
-    assert "_RECOLLECT_COMPLETE=complete_bash" in said.out
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("recollect re", ["resume", "report", "recipes"]),
-        ("recollect run --se", ["--set", "--search"]),
-        ("recollect figure w", ["windows", "why"]),
-        ("recollect figure rates out --band m", ["min-max"]),
-        ("recollect figure scaling out --against p", ["pairs", "parameters"]),
-        ("recollect score mam", ["mamba", "mamba2"]),
-        ("recollect score --card ", ["auto", "cpu", "gpu"]),
-        ("recollect mixers delta", ["delta_net"]),
-        ("recollect tasks cop", ["copying"]),
-        ("recollect presets fig13", ["fig13"]),
-        ("recollect recipes z", ["zoology"]),
-        ("recollect run --recipe s", ["study"]),
-        ("recollect run --search ", ["edges", "all"]),
-        ("recollect export --format p", ["parquet"]),
-        ("recollect export --to w", ["wandb"]),
-        ("recollect status ", []),
-    ],
-    ids=lambda part: part if isinstance(part, str) else "",
-)
-def test_shells_offer_what_there_is(typed, offered):
-    words = typed.split(" ")
-    found = BashComplete(typer.main.get_command(cli.app), {}, "recollect", "_RECOLLECT_COMPLETE")
-    said = found.get_completions(words[1:-1], words[-1])
-    assert [entry.value for entry in said] == offered
 
 
 def test_every_command_and_option_is_explained():

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from recollect.cli import completing
 from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
 from recollect.cli.options import Folder, OneDevice, Plugins, Sets, load_plugins
@@ -19,7 +20,9 @@ def submit(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="SPEC.toml|DIR", help="a sweep; or a folder, for what is left of it"
+            metavar="SPEC.toml|DIR",
+            help="a sweep; or a folder, for what is left of it",
+            autocompletion=completing.offer(completing.sweeps, or_files=True),
         ),
     ],
     out: Annotated[
