@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -64,7 +64,7 @@ class Mixer(Layer):
 
     # False for the few ablations that look ahead; they have no step-by-step form
     causal: bool = True
-    # False: it may look at values or allocate on the side, which no CUDA graph survives
+    # Whether a CUDA graph of it is the same function: it waits for no value and draws nothing
     recordable: bool = True
 
     @abstractmethod
@@ -80,6 +80,10 @@ class Mixer(Layer):
         A mixer that can do with less work for fewer positions says so by an override.
         """
         return at_positions(self(x_PBLD), where_BK)
+
+    def constants(self) -> Iterable[Tensor]:
+        """What it reads besides parameters and buffers, and may replace between two calls."""
+        return ()
 
     def start(self, batch: int) -> State:
         """The state before the first position."""

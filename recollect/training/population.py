@@ -110,8 +110,7 @@ class Population:
 
     def _new_recording(self) -> RecordedStep | None:
         """Of a step on a GPU; needed whenever a tensor that a step uses is replaced."""
-        recordable = all(block.mixer.recordable for block in self.model.layers)
-        return RecordedStep() if self.device.type == "cuda" and recordable else None
+        return RecordedStep() if self.device.type == "cuda" else None
 
     # ---- training ----
 
@@ -134,7 +133,8 @@ class Population:
                 self._forward_backward_update()
             else:
                 self._batch = _copy_batch(batch, self._batch)
-                self._recorded(self._forward_backward_update)
+                mixers = [block.mixer for block in self.model.layers]
+                self._recorded(self._forward_backward_update, mixers)
         self._step += 1
         self._steps_since_evaluation += 1
 
@@ -144,6 +144,7 @@ class Population:
         """
         batch = self._batch
         assert batch is not None
+        self.model.zero_grad()  # of a step that was not finished
         precision = self.members[0].train.precision
         with matmul_precision(self.device, precision):
             with autocast(self.device, precision):

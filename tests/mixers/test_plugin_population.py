@@ -2,6 +2,9 @@
 draw is each member's own.
 """
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,6 +12,7 @@ from torch import Tensor, nn
 import recollect
 from recollect.mixers.base import Site
 from recollect.mixers.build import build_mixer
+from recollect.mixers.plugins import stack
 from recollect.mixers.plugins.stack import PluginMixer
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
@@ -120,6 +124,72 @@ def test_a_wrong_result_at_once_is_noticed(monkeypatch):
     assert mixer._agrees(x_PBLD)
     monkeypatch.setattr(mixer, "_at_once", lambda x: right(x).flip(0))
     assert not mixer._agrees(x_PBLD)
+
+
+class Recording:
+    """Stands in for a CUDA graph of a piece of work."""
+
+    def __init__(self, work: Callable[[], None], is_faithful: bool):
+        self.work, self.is_faithful = work, is_faithful
+        work()
+
+    def replay(self) -> None:
+        if self.is_faithful:
+            self.work()
+
+
+def refuse(work: Callable[[], None]) -> Recording:
+    raise RuntimeError("operation not permitted when stream is capturing")
+
+
+@contextlib.contextmanager
+def looking_at_values_fails() -> Iterator[None]:
+    def fail(self: Tensor) -> bool:
+        raise RuntimeError("called a synchronizing CUDA operation")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tensor, "__bool__", fail)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("module", "record", "is_trusted"),
+    [
+        (Plain, lambda work: Recording(work, is_faithful=True), True),
+        (Plain, lambda work: Recording(work, is_faithful=False), False),
+        (Plain, refuse, False),
+        (Looking, lambda work: Recording(work, is_faithful=True), False),
+    ],
+    ids=["faithful", "repeats itself", "refused", "looks at a value"],
+)
+def test_a_recording_is_trusted_only_if_it_is_the_same_function(
+    module, record, is_trusted, monkeypatch
+):
+    monkeypatch.setattr(stack, "record", record)
+    monkeypatch.setattr(stack, "refusing_to_wait", looking_at_values_fails)
+    mixer = stack_of(module)
+    before = {name: value.clone() for name, value in mixer.state_dict().items()}
+    x_PBLD = torch.randn(3, 4, 9, 6, generator=torch.Generator().manual_seed(0))
+    assert mixer._records(x_PBLD) == is_trusted
+    for name, value in mixer.state_dict().items():  # a trial leaves no trace
+        assert torch.equal(value, before[name]), name
+
+
+def test_what_a_module_keeps_between_calls_is_known():
+    class Masking(Rank):
+        def __init__(self, width: int):
+            super().__init__(width)
+            self.by_length: dict[int, Tensor] = {}
+
+        def forward(self, x: Tensor) -> Tensor:
+            mask = self.by_length.setdefault(x.shape[1], torch.ones(x.shape[1], 1))
+            return super().forward(x * mask)
+
+    mixer = stack_of(Masking)
+    before = list(mixer.constants())
+    mixer._in_turn(torch.zeros(3, 1, 9, 6))
+    (mask,) = [one for one in mixer.constants() if not any(one is other for other in before)]
+    assert mask.shape == (9, 1)
 
 
 def test_on_a_cpu_members_are_computed_one_by_one():

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import Tensor, nn
 from zoo import table
 
+import recollect
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
 from recollect.model.model import Model
@@ -126,6 +128,68 @@ def test_a_recording_is_the_steps_it_records(train):
     for name, value in recorded.state().tensors.items():
         torch.testing.assert_close(
             value, plain.state().tensors[name], rtol=1e-5, atol=1e-7, msg=name
+        )
+
+
+class Leaky(nn.Module):
+    """Of a plug-in: a loop over time, and a mask that is made when it is first needed."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.decay, self.out = nn.Parameter(torch.zeros(width)), nn.Linear(width, width)
+        self.mask: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.mask is None or len(self.mask) != x.shape[1]:
+            self.mask = torch.ones(x.shape[1], 1, device=x.device)
+        state, states = torch.zeros_like(x[:, 0]), []
+        for now in (x * self.mask).unbind(1):
+            state = self.decay.sigmoid() * state + now
+            states.append(state)
+        return self.out(torch.stack(states, 1))
+
+
+class Recurrent(nn.Module):
+    """A library's recurrence, for which vmap has no rule."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.gru = nn.GRU(width, width, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gru(x)[0]
+
+
+class Waiting(Leaky):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (1.0 if x.isfinite().all().item() else 0.0)
+
+
+class Dropping(Leaky):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(super().forward(x), 0.1, self.training)
+
+
+@pytest.mark.parametrize(
+    ("module", "is_recorded"),
+    [(Leaky, True), (Recurrent, True), (Waiting, False), (Dropping, False)],
+)
+def test_a_plugin_is_recorded_where_that_is_the_same(module, is_recorded, plugins):
+    recollect.mixer("mine")(module)
+    runs = seeds(run_of("mine"), 3)
+    tried, plain = population_of(runs), population_of(runs)
+    plain._recorded = None
+    for step in range(8):
+        for population in (tried, plain):
+            population.train_step(population.next_rows())
+        if step == 4 and module is Leaky:  # what a recording reads is replaced
+            for block in tried.model.layers:
+                block.mixer._template[0].mask = None
+    assert [block.mixer.recordable for block in tried.model.layers] == [is_recorded] * 2
+    assert (tried._recorded._graph is not None) == is_recorded
+    for name, value in tried.state().tensors.items():
+        torch.testing.assert_close(
+            value, plain.state().tensors[name], rtol=1e-4, atol=1e-6, msg=name
         )
 
 

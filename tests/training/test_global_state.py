@@ -7,7 +7,7 @@ import pytest
 import torch
 from populations_made import advance
 
-from recollect.training.graph import _no_garbage_collection
+from recollect.ops.recording import no_garbage_collection
 from recollect.training.precision import matmul_precision
 
 CUDA = torch.device("cuda")
@@ -37,10 +37,10 @@ def test_the_precision_of_products_is_restored(before, precision, inside):
 def test_the_garbage_collector_is_restored(enabled):
     try:
         (gc.enable if enabled else gc.disable)()
-        with _no_garbage_collection():
+        with no_garbage_collection():
             assert not gc.isenabled()
         assert gc.isenabled() == enabled
-        with pytest.raises(ZeroDivisionError), _no_garbage_collection():
+        with pytest.raises(ZeroDivisionError), no_garbage_collection():
             _ = 1 / 0
         assert gc.isenabled() == enabled
     finally:

@@ -4,12 +4,15 @@ Parameters and buffers are stacked along P. On a GPU all members are computed at
 torch.func.vmap where that gives what the loop over members gives; else, and on a CPU, where it
 gains nothing (docs/decisions/plugins-by-vmap.md), the module is called once per member with that
 member's slices. What a module draws while it trains is a function of the member's seed, the step
-and the layer: the same alone, in any company, and after a resume.
+and the layer: the same alone, in any company, and after a resume. On a GPU a module that draws
+nothing and waits for no value is part of the recorded step, if a trial shows that a recording of it
+is the same function.
 """
 
 import inspect
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import torch
@@ -21,10 +24,14 @@ from recollect.mixers.options import MixerSpec
 from recollect.mixers.plugins.register import REGISTERED
 from recollect.model.layers import Kind, stacked_tensors
 from recollect.ops import randomness
+from recollect.ops.recording import beside_the_stream, record, refusing_to_wait
 
 CHECKED_ROWS = 2  # of a batch, by which the two ways are compared
 # Of the largest value; products in tf32 lie this far apart, mistakes of a rule much farther.
 AGREEMENT = 1e-2
+
+
+Way = Callable[[Tensor], Tensor]  # x_PBLD to y_PBLD
 
 
 class WrongShapeError(TypeError):
@@ -34,12 +41,14 @@ class WrongShapeError(TypeError):
 class ModuleStack(Mixer):
     """P copies of a plain module behind the population contract."""
 
-    recordable = False
+    recordable = False  # until a trial has shown it
 
     def __init__(self, spec: MixerSpec, site: Site):
         super().__init__()
         self.spec, self.site = spec, site
-        self._together: bool | None = None  # whether by vmap; found out at the first forward pass
+        # Found out at the first forward pass: whether by vmap, and whether in turn it draws.
+        self._together: bool | None = None
+        self._draws = True
         template = self._seeded(0)
         self._template = (
             template,
@@ -86,6 +95,9 @@ class ModuleStack(Mixer):
         """Whether vmap computes all members of such an input together."""
         if self._together is None:
             self._together = x_PBLD.is_cuda and self._agrees(x_PBLD)
+            if x_PBLD.is_cuda:
+                self._draws = not self._together and self._is_drawing(x_PBLD)
+                self.recordable = not self._draws and self._records(x_PBLD)
         return self._together
 
     def _at_once(self, x_PBLD: Tensor) -> Tensor:
@@ -97,13 +109,14 @@ class ModuleStack(Mixer):
         # unbind, not indexing: its backward writes each gradient once instead of P full-sized
         # tensors.
         slices = {name: value.unbind() for name, value in self._own_tensors().items()}
+        own = [{name: value[p] for name, value in slices.items()} for p in range(len(x_PBLD))]
+        if not self._draws:  # a recording could not set seeds
+            return torch.stack(list(map(self._member, own, x_PBLD.unbind())))
         outputs = []
         with torch.random.fork_rng(devices=[x_PBLD.device] if x_PBLD.is_cuda else []):
             for p, x_BLD in enumerate(x_PBLD.unbind()):
                 torch.manual_seed(self._noise_seed(p))
-                outputs.append(
-                    self._member({name: value[p] for name, value in slices.items()}, x_BLD)
-                )
+                outputs.append(self._member(own[p], x_BLD))
         return torch.stack(outputs)
 
     def _own_tensors(self) -> dict[str, Tensor]:
@@ -125,39 +138,53 @@ class ModuleStack(Mixer):
             raise WrongShapeError(f"forward gives {got} for an input of {tuple(x_BLD.shape)}")
         return y_BLD
 
+    # ---- trials, each with a few rows ----
+
     def _agrees(self, x_PBLD: Tensor) -> bool:
         """Whether vmap works, and gives the outputs, gradients and buffers of the loop. A warning
         counts as not working: it says that vmap loops, slowly, inside.
         """
-        # Not in the precision of an autocast, whose rounding would hide what is looked for.
-        dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
-        x_PBLD = x_PBLD[:, :CHECKED_ROWS].detach().to(dtype, copy=True).requires_grad_()
-        before = {name: value.detach().clone() for name, value in self._own_tensors().items()}
-        inputs = [x_PBLD, *(value for value in self.parameters() if value.requires_grad)]
-
-        def observe(way: Any) -> list[Tensor]:
-            with torch.enable_grad(), torch.autocast(x_PBLD.device.type, enabled=False):
-                y_PBLD = way(x_PBLD)
-                gradients = torch.autograd.grad(y_PBLD.square().sum(), inputs, allow_unused=True)
-            found = [y_PBLD, *gradients, *self.buffers()]
-            with torch.no_grad():
-                copies = [torch.zeros(()) if one is None else one.clone() for one in found]
-                for name, value in self._own_tensors().items():
-                    value.copy_(before[name])
-            return copies
-
+        trial = _Trial(self, x_PBLD)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                found = observe(self._at_once)
+                found = trial.observe(self._at_once)
         except Exception:  # whatever code from outside does under vmap, the loop is there
             return False
-        return all(
-            one.shape == other.shape
-            and bool((one - other).abs().max() <= AGREEMENT * other.abs().max().clamp(min=1e-6))
-            for one, other in zip(found, observe(self._in_turn), strict=True)
-            if one.numel()
-        )
+        return _are_close(found, trial.observe(self._in_turn))
+
+    def _is_drawing(self, x_PBLD: Tensor) -> bool:
+        """Whether it moves the device's generator while it trains."""
+        was_training = self.training
+        self.train()
+        with torch.random.fork_rng(devices=[x_PBLD.device]):
+            torch.cuda.manual_seed(0)
+            before = torch.cuda.get_rng_state(x_PBLD.device)
+            member = {name: value[0] for name, value in self._own_tensors().items()}
+            _Trial(self, x_PBLD).observe(lambda x: self._member(member, x[0])[None])
+            after = torch.cuda.get_rng_state(x_PBLD.device)
+        self.train(was_training)
+        return not torch.equal(before, after)
+
+    def _records(self, x_PBLD: Tensor) -> bool:
+        """Whether a recording, replayed with other numbers, gives what a call gives."""
+        way = self._at_once if self._together else self._in_turn
+        with beside_the_stream(x_PBLD.device):
+            trial = _Trial(self, x_PBLD)
+            wanted = trial.observe(way)
+            try:
+                with refusing_to_wait():
+                    trial.observe(way)
+                found = trial.replayed(way)
+            except Exception:  # whatever code from outside does, it can be called
+                return False
+            return _are_close(found, wanted)
+
+    def constants(self) -> Iterator[Tensor]:
+        """Tensors that modules keep as plain attributes, such as a mask made at the first call."""
+        for module in self._template[0].modules():
+            for value in vars(module).values():
+                yield from _tensors_in(value)
 
     def state_size(self) -> int | None:
         """What the module says of itself, if it says anything."""
@@ -168,6 +195,57 @@ class ModuleStack(Mixer):
         return sum(
             value[0].numel() for value in self.parameters()
         )  # each weight is used about once per token
+
+
+class _Trial:
+    """One input of a stack and what comes of it in several ways; the stack stays as it is."""
+
+    def __init__(self, stack: ModuleStack, x_PBLD: Tensor):
+        self.stack = stack
+        # Not in the precision of an autocast, whose rounding would hide what is looked for.
+        dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
+        self.x_PBLD = x_PBLD[:, :CHECKED_ROWS].detach().to(dtype, copy=True).requires_grad_()
+        self.own = [*stack.parameters(), *stack.buffers()]
+        self.before = [value.detach().clone() for value in self.own]
+        self.inputs = [self.x_PBLD, *(p for p in stack.parameters() if p.requires_grad)]
+
+    def observe(self, way: Way) -> list[Tensor]:
+        """Copies of outputs, gradients and buffers."""
+        try:
+            return [value.clone() for value in self._compute(way)]
+        finally:
+            self._restore()
+
+    def replayed(self, way: Way) -> list[Tensor]:
+        """The same from a recording that was made of another input."""
+        found: list[Tensor] = []
+
+        def work() -> None:
+            found[:] = self._compute(way)
+
+        wanted_PBLD = self.x_PBLD.detach().clone()
+        with torch.no_grad():
+            self.x_PBLD.copy_(0.5 - wanted_PBLD)
+        graph = record(work)
+        with torch.no_grad():
+            self.x_PBLD.copy_(wanted_PBLD)
+        self._restore()
+        graph.replay()
+        copies = [value.clone() for value in found]
+        self._restore()
+        return copies
+
+    def _compute(self, way: Way) -> list[Tensor]:
+        with torch.enable_grad(), torch.autocast(self.x_PBLD.device.type, enabled=False):
+            y_PBLD = way(self.x_PBLD)
+            gradients = torch.autograd.grad(y_PBLD.square().sum(), self.inputs, allow_unused=True)
+        known = [gradient for gradient in gradients if gradient is not None]
+        return [y_PBLD.detach(), *known, *self.stack.buffers()]
+
+    def _restore(self) -> None:
+        with torch.no_grad():
+            for value, before in zip(self.own, self.before, strict=True):
+                value.copy_(before)
 
 
 class PluginMixer(ModuleStack):
@@ -183,6 +261,24 @@ class PluginMixer(ModuleStack):
             if name in inspect.signature(module).parameters
         }
         return module(**given, **options)
+
+
+def _are_close(some: list[Tensor], others: list[Tensor]) -> bool:
+    return len(some) == len(others) and all(
+        one.shape == other.shape
+        and bool((one - other).abs().max() <= AGREEMENT * other.abs().max().clamp(min=1e-6))
+        for one, other in zip(some, others, strict=True)
+        if one.numel()
+    )
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """Of an attribute: itself, or the entries of a plain container."""
+    entries = value.values() if isinstance(value, dict) else value
+    several = isinstance(value, dict | list | tuple)
+    for entry in entries if several else (value,):
+        if isinstance(entry, Tensor):
+            yield entry
 
 
 def _kind(name: str, value: Tensor) -> Kind:
