@@ -208,4 +208,4 @@ def test_decay_needs_inspected_runs_of_both_models():
     one = {row.run_id: 0.9 for row in rows if row.spec["model"]["mixer"]["name"] == "mamba"}
     (verdict,) = judge([claim], rows, {}, label, one)
     assert verdict.outcome == "not enough data"
-    assert "`recollect inspect DIR best:delta_net`" in verdict.numbers
+    assert "`recollect inspect DIR best:delta_net --untrained`" in verdict.numbers
