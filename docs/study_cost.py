@@ -13,7 +13,7 @@ from page_parts import wrapped
 from recollect.reports.paper.presets import BEYOND, NAMES, read_preset
 from recollect.running.cluster.draft import MOST_RUNS
 from recollect.running.planning.bench import Report, parse_shape
-from recollect.running.planning.cost import operations
+from recollect.running.planning.cost import evaluation_stretch, operations
 from recollect.running.planning.speed import SpeedModel
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
@@ -36,7 +36,7 @@ def learn_speeds() -> tuple[SpeedModel, dict[str, float]]:
         for speed in report.speeds:
             if speed.run_steps_per_s:
                 run = parse_shape(speed.shape).run(speed.mixer)
-                speeds.measure(run, 1 / speed.run_steps_per_s)
+                speeds.measure(run, evaluation_stretch(run) / speed.run_steps_per_s)
     made, planned = defaultdict(int), defaultdict(int)
     for folder in ("study-mqar64", "campaign"):
         with Store.open(RESULTS / "h200" / folder, read_only=True) as store:

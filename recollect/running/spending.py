@@ -13,6 +13,7 @@ from recollect.errors import Stopped
 from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
 from recollect.running.pack_queue import Selection
+from recollect.running.planning.cost import evaluation_stretch
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.shapes import Shapes
@@ -20,8 +21,7 @@ from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 
-# Of the time that is left may be planned: evaluations, checkpoints and the first steps are not
-# measured.
+# Of the time that is left may be planned: checkpoints and the first steps are not measured.
 SAFETY = 0.85
 MEASURE_STEPS = 30  # about as many run-steps does measuring the speed of a shape take
 MEASURE_SHARE = 0.1  # of the time that is left may go into measuring one shape
@@ -95,7 +95,7 @@ def select_affordable(
     elif not is_short:
         size, step_s = shapes.measure(same)
         if step_s:
-            speeds.measure(same[0], step_s / size)
+            speeds.measure(same[0], evaluation_stretch(same[0]) * step_s / size)
     packs = int(left_s / (size * run_s(same[0])))
     chosen = same[: packs * size or max(1, int(left_s / run_s(same[0])))]
     return Selection(frozenset(run.run_id for run in chosen), 1 if is_short else None)

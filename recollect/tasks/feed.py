@@ -34,7 +34,6 @@ from recollect.tasks.options import TaskSpec
 # Drawn at a time: large enough to keep a device busy, small enough to stay in a cache.
 _BLOCK_TOKENS = 1 << 20
 _BLOCK_STEPS = 64  # fresh steps drawn ahead at most
-TRAIN_SAMPLE_SHARE = 3  # test rows for each training row that an evaluation looks at
 
 
 SpecT = TypeVar("SpecT", bound=TaskSpec, contravariant=True)
@@ -69,7 +68,7 @@ class Feed(Task):
         self.vocabulary = spec.label_vocabulary
         self.length, self.train_length = spec.longest, spec.train_length
         self.labels_per_row, self.test_splits = spec.labels_per_row, spec.test_splits
-        self.has_training_set = spec.data != "fresh"
+        self.has_training_set = spec.sampled_rows > 0
         self.steps_per_epoch = steps_per_epoch(spec.train_rows, batch, keep_last)
         self._sets: dict[str, Batch] = {}  # whole splits
         # Orders of rows by seed (None: that of all members) and epoch, of the newest epochs; the
@@ -111,8 +110,7 @@ class Feed(Task):
         """All rows of a test split or of the sample of training rows."""
         spec = self.spec
         if split == TRAIN_SAMPLE and self.has_training_set:
-            rows = max(1, spec.test_rows // TRAIN_SAMPLE_SHARE)
-            return _cut(self._whole("train", spec.train_rows), 0, rows)
+            return _cut(self._whole("train", spec.train_rows), 0, spec.sampled_rows)
         if split not in self.test_splits:
             raise SpecError(
                 f"split = {split!r}: must be train or one of the test splits; known: "

@@ -15,6 +15,7 @@ from recollect.running import engine, spending
 from recollect.running.budget import Budget
 from recollect.running.events import Advanced, PackStarted, RunEnded, ignore
 from recollect.running.pack_queue import Selection
+from recollect.running.planning.cost import evaluation_stretch
 from recollect.running.planning.priority import next_stage
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.signals import never
@@ -157,8 +158,11 @@ def speeds(monkeypatch) -> SpeedModel:
     [(1e9, 6), (6 * 4 * 1.0, 4), (6 * 4 * 1.0 - 1, 3), (6 * 2 * 1.0, 2), (6.5, 1), (5.0, 1)],
 )
 def test_as_many_runs_are_begun_as_should_end_in_time(speeds, runs, left_s, count):
-    """Six steps a run, one second a step: packs of four, then a smaller one, at least one run."""
+    """Six steps a run, one second a step, and its evaluations: packs of four, then a smaller one,
+    at least one run.
+    """
     same = runs[::2]
+    left_s *= evaluation_stretch(same[0])
     selection = select_affordable(same, MadeUpShapes(), speeds, left_s)
     assert selection == Selection(frozenset(run.run_id for run in same[:count]))
 

@@ -60,6 +60,18 @@ def test_batches_have_the_promised_shapes(spec):
         assert task.batch(split, 0).tokens_BL.shape[1] <= task.length
 
 
+@pytest.mark.parametrize("spec", [*SPECS, MqarSpec(train_rows=16, test_rows=60)], ids=repr)
+def test_what_an_evaluation_looks_at_is_counted_without_drawing_it(spec):
+    task = make(spec)
+    splits = [*task.test_splits, *[TRAIN_SAMPLE] * task.has_training_set]
+    tokens = [
+        task.batch(split, piece).tokens_BL.numel()
+        for split in splits
+        for piece in range(task.pieces(split))
+    ]
+    assert sum(tokens) == spec.evaluated_tokens
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=repr)
 def test_any_order_of_asking_gives_the_same_batches(spec):
     forward, backward = make(spec), make(spec)

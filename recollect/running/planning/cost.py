@@ -14,6 +14,7 @@ from recollect.model.model import Model
 from recollect.spec.run import RunSpec
 
 FLOAT = 4  # bytes
+BACKWARD = 2  # forward passes that a backward pass costs
 
 
 @dataclass(frozen=True)
@@ -106,5 +107,13 @@ def _operations(run: RunSpec, model: Model) -> int:
         matrix[0].numel() for half in halves for matrix in half.parameters() if matrix.dim() == 3
     )
     layers = channel + sum(block.mixer.operations_per_token() for block in model.layers)
-    # The backward pass costs two forward passes.
-    return 3 * (tokens * layers + labels * width * run.task.label_vocabulary)
+    return (1 + BACKWARD) * (tokens * layers + labels * width * run.task.label_vocabulary)
+
+
+def evaluation_stretch(run: RunSpec) -> float:
+    """How many times longer a run takes than its steps alone: an evaluation is a forward pass over
+    its rows (docs/decisions/evaluations-in-a-forecast.md).
+    """
+    train, task = run.train, run.task
+    step = (1 + BACKWARD) * train.batch * task.train_length
+    return 1 + train.evaluations * task.evaluated_tokens / (train.steps * step)

@@ -13,7 +13,7 @@ import torch
 
 from recollect.rows import RunRow
 from recollect.running.planning import memory, speed
-from recollect.running.planning.cost import Cost, cost, operations
+from recollect.running.planning.cost import Cost, cost, evaluation_stretch, operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.planning.threads import choose_threads, thread_gain, threads_for
 from recollect.running.processes.devices import as_current
@@ -242,11 +242,11 @@ class _Measuring:
         self.packings[run.shape_id] = _Packing(together, need)
 
     def _run_step_s(self, members: Sequence[RunSpec], patience_s: float = 0.0) -> float:
-        """As timed, then reckoned for the threads that will train."""
+        """As timed, then reckoned with the evaluations and for the threads that will train."""
         with self._timing_threads(members[0]):
             task = task_of(members[0], self.device)
             seconds = speed.seconds_per_step(members, task, self.device, patience_s=patience_s)
-        return seconds / len(members) / self._gain(members[0])
+        return evaluation_stretch(members[0]) * seconds / len(members) / self._gain(members[0])
 
     def _gain(self, run: RunSpec) -> float:
         """How many times faster this shape should train than it is timed."""

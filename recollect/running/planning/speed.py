@@ -1,8 +1,8 @@
 """How fast shapes train on a device: one model of speed, asked by the forecast, the budget, the
 progress and the choice of processes.
 
-A run-step is one optimiser step of one run; mixers differ in its seconds by tens, so each shape
-counts at its own.
+A run-step is one optimiser step of one run, here with its share of the run's evaluations; mixers
+differ in its seconds by tens, so each shape counts at its own.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from recollect.running.planning.cost import cost, operations
+from recollect.running.planning.cost import cost, evaluation_stretch, operations
 from recollect.spec.run import RunSpec
 from recollect.tasks.base import Task
 from recollect.training.graph import WARM_CALLS
@@ -36,7 +36,7 @@ def count_operations(run: RunSpec) -> int | None:
 
 class SpeedModel:
     """Seconds of a run-step by shape: as learnt from what was trained; or as measured, times how
-    much longer training took of shapes that are known both ways (evaluations, other processes);
+    much longer training took of shapes that are known both ways (other processes, checkpoints);
     else scaled by operations from the nearest known shape of the same mixer, else from all known
     ones; else guessed.
     """
@@ -47,17 +47,19 @@ class SpeedModel:
         count: Callable[[RunSpec], int | None] = count_operations,
     ):
         """`guess_s`: seconds of a multiply-add; without one nothing is said before a first number.
-        `count`: multiply-adds of a run-step; None where it is unknown.
+        `count`: multiply-adds of a training step; None where it is unknown.
         """
         self._guess_s, self._count = guess_s, count
         self._examples: dict[str, RunSpec] = {}  # all by shape
-        self._operations: dict[str, int | None] = {}
+        self._operations: dict[str, float | None] = {}
         self._measured: dict[str, float] = {}
         self._run_steps: defaultdict[str, int] = defaultdict(int)
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def measure(self, run: RunSpec, seconds: float) -> None:
-        """A run-step of this shape was timed; replaces what smaller packs may have taught."""
+        """A run-step of this shape takes so long, its share of the evaluations included; replaces
+        what smaller packs may have taught.
+        """
         self._examples.setdefault(run.shape_id, run)
         self._measured[run.shape_id] = seconds
         self._run_steps.pop(run.shape_id, None)
@@ -123,9 +125,11 @@ class SpeedModel:
         took = math.fsum(self._seconds[shape] for shape in both)
         return took / expected if expected > 0 and took > 0 else 1.0
 
-    def _work(self, run: RunSpec) -> int | None:
+    def _work(self, run: RunSpec) -> float | None:
+        """Multiply-adds of a run-step."""
         if run.shape_id not in self._operations:
-            self._operations[run.shape_id] = self._count(run)
+            count = self._count(run)
+            self._operations[run.shape_id] = count and count * evaluation_stretch(run)
         return self._operations[run.shape_id]
 
 

@@ -9,6 +9,7 @@ from recollect.spec.base import Spec
 
 # of one set of rows kept in memory, 4 bytes each: beyond it a specification is a mistake
 MOST_TOKENS = 2_000_000_000
+TRAIN_SAMPLE_SHARE = 3  # test rows for each training row that an evaluation looks at
 
 
 class TaskSpec(Spec, ABC):
@@ -62,6 +63,23 @@ class TaskSpec(Spec, ABC):
     @abstractmethod
     def test_splits(self) -> tuple[str, ...]:
         """The names of the test splits."""
+
+    @abstractmethod
+    def test_length(self, test_split: str) -> int:
+        """Tokens of a row of this test split."""
+
+    @property
+    def sampled_rows(self) -> int:
+        """Training rows that an evaluation looks at; none where every row is new."""
+        if self.data == "fresh":
+            return 0
+        return min(self.train_rows, max(1, self.test_rows // TRAIN_SAMPLE_SHARE))
+
+    @property
+    def evaluated_tokens(self) -> int:
+        """Of all rows that one evaluation looks at."""
+        tests = sum(self.test_rows * self.test_length(split) for split in self.test_splits)
+        return tests + self.sampled_rows * self.train_length
 
     @property
     @abstractmethod

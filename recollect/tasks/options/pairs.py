@@ -53,6 +53,9 @@ class PairsSpec(TaskSpec, ABC):
     def test_splits(self) -> tuple[str, ...]:
         return ("test",)
 
+    def test_length(self, test_split: str) -> int:
+        return self.length
+
     @property
     def default_batch(self) -> int:
         """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above:

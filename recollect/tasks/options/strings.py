@@ -89,9 +89,7 @@ class StringsSpec(TaskSpec, ABC):
 
     @property
     def longest(self) -> int:
-        return max(
-            self.context, *(self.longest_example(letters) - 1 for letters in self.eval_lengths)
-        )
+        return max(self.context, *map(self.test_length, self.test_splits))
 
     @property
     def labels_per_row(self) -> int:
@@ -113,6 +111,10 @@ class StringsSpec(TaskSpec, ABC):
     @property
     def test_splits(self) -> tuple[str, ...]:
         return tuple(f"length {letters}" for letters in self.eval_lengths)
+
+    def test_length(self, test_split: str) -> int:
+        """Without the end sign, behind which nothing is asked."""
+        return self.longest_example(self.letters_of(test_split)) - 1
 
     @property
     def default_batch(self) -> int:

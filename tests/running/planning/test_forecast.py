@@ -2,6 +2,7 @@
 those of their kind.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,13 +14,21 @@ from recollect.reports.paper.presets import read_preset
 from recollect.rows import RunRow
 from recollect.running.planning import forecast as forecasting
 from recollect.running.planning import memory, speed
-from recollect.running.planning.cost import cost
+from recollect.running.planning.cost import cost, evaluation_stretch
 from recollect.running.planning.forecast import Forecast, forecast, step_seconds
 from recollect.running.planning.threads import choose_threads
 from recollect.running.processes.devices import DeviceShare
+from recollect.spec.run import RunSpec
+from recollect.training.early import EarlyDecisions
+from recollect.training.loop import train_population
 
 CPU = torch.device("cpu")
 PER_OPERATION = {"attention": 1e-9, "mamba": 5e-9}
+
+
+def work(run: RunSpec) -> float:
+    """Operations of a run-step with its share of the evaluations."""
+    return cost(run).operations * evaluation_stretch(run)
 
 
 @pytest.fixture
@@ -52,8 +61,42 @@ def test_a_shape_is_scaled_from_its_own_mixer(monkeypatch, make_run, device):
     assert [entry.scaled for entry in found] == [False, False, True, True]
     for entry in found:
         run = entry.example
-        expected = PER_OPERATION[run.model.mixer.name] * cost(run).operations * run.train.steps
+        expected = PER_OPERATION[run.model.mixer.name] * work(run) * run.train.steps
         assert entry.seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("evaluations", [1, 5])
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"name": "mqar", "train_rows": 128, "test_rows": 50},
+        {"name": "mqar", "data": "fresh", "test_rows": 50},
+        {"name": "copying", "context": 64, "max_length": 8, "eval_lengths": [4, 9],
+         "train_rows": 64, "test_rows": 24},
+    ],
+    ids=["a training set", "fresh rows", "two test lengths"],
+)  # fmt: skip
+def test_evaluations_are_in_a_forecast(make_run, make_population, device, task, evaluations):
+    """The work of a whole training, counted while it is done: a row that is evaluated costs a third
+    of one that is trained on, token by token.
+    """
+    run = make_run({"task": task, "train.steps": 5, "train.evaluations": evaluations})
+    population, tokens = make_population([run]), Counter[str]()
+    draw = population.task.batch
+
+    def counted(split, *rest):
+        batch = draw(split, *rest)
+        tokens["train" if split == "train" else "evaluated"] += batch.tokens_BL.numel()
+        return batch
+
+    population.task.batch = counted
+    for _ in train_population(population, EarlyDecisions()):
+        pass
+    assert tokens["evaluated"] > 0
+    (entry,) = forecast([run], set(), CPU)
+    steps_s = PER_OPERATION["attention"] * cost(run).operations * run.train.steps
+    whole = 1 + tokens["evaluated"] / (3 * tokens["train"])
+    assert entry.seconds == pytest.approx(steps_s * whole)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +113,10 @@ def test_on_a_cpu_the_faster_of_two_timings_counts(monkeypatch, make_run, steps,
     monkeypatch.setattr(speed, "seconds_per_step", seconds)
     monkeypatch.setattr(memory, "pack_size", lambda *_: 1)
     monkeypatch.setattr(forecasting, "AGAIN_S", 1.0)
-    (entry,) = forecast([make_run({"train.steps": steps})], set(), CPU)
+    run = make_run({"train.steps": steps})
+    (entry,) = forecast([run], set(), CPU)
     assert asked == [0.0, *([1.0] if again else [])]
-    assert entry.seconds == pytest.approx(steps * (0.2 if again else 0.3))
+    assert entry.seconds == pytest.approx(steps * (0.2 if again else 0.3) * evaluation_stretch(run))
 
 
 def test_a_cpus_threads_are_reckoned_not_timed(monkeypatch, make_run):
@@ -91,23 +135,23 @@ def test_a_cpus_threads_are_reckoned_not_timed(monkeypatch, make_run):
     large = make_run({"model.width": 64, "train.batch": 64, "train.steps": 3})
     assert choose_threads(large, 2) == 2
     (entry,) = forecast([large], set(), CPU)
-    assert entry.seconds == pytest.approx(3 * 1.0)
+    assert entry.seconds == pytest.approx(3 * 1.0 * evaluation_stretch(large))
     assert timed_with == [1]
     assert counts[-1] == 2, "put back"
 
 
 def test_what_would_take_long_is_looked_at_with_fewer_rows(monkeypatch, make_run, device):
     runs = [make_run({"seed": seed, "train.batch": 128, "train.steps": 5}) for seed in range(4)]
-    work = cost(runs[0]).operations
+    step = cost(runs[0]).operations
     monkeypatch.setitem(
-        speed.GUESSED_S, "cpu", 4.0 / forecasting.TWO_STEPS / work
+        speed.GUESSED_S, "cpu", 4.0 / forecasting.TWO_STEPS / step
     )  # 4 s by that guess, 1 s wanted
     monkeypatch.setattr(forecasting, "MEASURE_S", 0.0)
     (entry,) = forecast(runs, set(), CPU)
     assert device == [("attention", 32, 2)]
     assert (entry.measured, entry.together, entry.runs) == (False, 2, 4)
     # Its operations are not quite in proportion to the rows, the time is to the operations.
-    assert entry.seconds == pytest.approx(4 * 5 * work * PER_OPERATION["attention"])
+    assert entry.seconds == pytest.approx(4 * 5 * work(runs[0]) * PER_OPERATION["attention"])
 
 
 def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
@@ -119,12 +163,11 @@ def test_rows_are_not_halved_for_ever(monkeypatch, make_run, device):
 
 def test_the_best_pack_size_is_sought_only_where_that_is_quick(monkeypatch, make_run, device):
     runs = [make_run({"seed": seed}) for seed in range(4)]
-    work = cost(runs[0]).operations
     (quick,) = forecast(runs, set(), CPU)
     assert (quick.measured, quick.together) == (True, 2)  # two packs of two, not of three and one
     monkeypatch.setattr(memory, "pack_size", lambda *_: pytest.fail("sought"))
     monkeypatch.setitem(
-        speed.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work
+        speed.GUESSED_S, "cpu", forecasting.MEASURE_S / 10 / work(runs[0])
     )  # two steps fit, forty do not
     monkeypatch.setattr(forecasting, "FIRST_S", 100.0)
     (slow,) = forecast(runs, set(), CPU)
@@ -188,7 +231,7 @@ def test_a_forecast_counts_what_is_left(monkeypatch, make_run):
         1,
         True,
     )
-    assert first.seconds == pytest.approx(3 * 10 * 0.5)
+    assert first.seconds == pytest.approx(3 * 10 * 0.5 * evaluation_stretch(runs[1]))
     assert first.memory_bytes == 3 * cost(runs[1]).memory_bytes
     assert (second.runs, second.todo, second.populations, second.seconds) == (4, 0, 0, 0.0)
     assert torch.get_num_threads() == threads
@@ -243,7 +286,7 @@ def test_one_small_shape_of_every_mixer_is_looked_at(monkeypatch, make_run, devi
     found = step_seconds([row(run) for run in runs], CPU)
     narrow = [run for run in runs if run.model.width == 8 and run.train.lr == 1e-3]
     assert found == {
-        run.shape_id: pytest.approx(PER_OPERATION[run.model.mixer.name] * cost(run).operations)
+        run.shape_id: pytest.approx(PER_OPERATION[run.model.mixer.name] * work(run))
         for run in narrow
     }
     assert [(name, members) for name, _, members in device] == [("attention", 2), ("mamba", 2)]

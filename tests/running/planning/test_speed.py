@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from recollect.running.planning.cost import cost
+from recollect.running.planning.cost import cost, evaluation_stretch
 from recollect.running.planning.speed import (
     MOST_TIMED,
     SpeedModel,
@@ -39,7 +39,18 @@ def test_nothing_is_said_before_anything_is_known(runs):
 
 def test_a_guess_is_by_operations(runs):
     model = SpeedModel(guessed_s(CPU))
-    assert model.seconds(runs[0]) == pytest.approx(cost(runs[0]).operations * guessed_s(CPU))
+    work = cost(runs[0]).operations * evaluation_stretch(runs[0])
+    assert model.seconds(runs[0]) == pytest.approx(work * guessed_s(CPU))
+
+
+def test_a_shape_is_scaled_by_its_evaluations_too(make_run):
+    often, seldom = (make_run({"train.evaluations": count}) for count in (6, 1))
+    assert often.shape_id != seldom.shape_id
+    model = SpeedModel()
+    model.measure(seldom, 0.5)
+    longer = evaluation_stretch(often) / evaluation_stretch(seldom)
+    assert longer > 1.5
+    assert model.seconds(often) == pytest.approx(0.5 * longer)
 
 
 def test_what_was_trained_counts_by_its_steps(runs):
