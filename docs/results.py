@@ -257,7 +257,10 @@ def window_line(cell, summary):
         cell.label,
         score_text(best.mean) + spread,
         rate_text(best.lr),
-        *(width_text(found) for found in windows_by_threshold(cell.runs, TAUS)),
+        *(
+            width_text(found, len(cell.runs.scored_rates))
+            for found in windows_by_threshold(cell.runs, TAUS)
+        ),
         f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE,
         f"{summary.luck:.0%}",
         f"{summary.steps_to_solve:,.0f}" if summary.steps_to_solve is not None else "never",
@@ -265,9 +268,9 @@ def window_line(cell, summary):
     )
 
 
-def width_text(found):
+def width_text(found, rates):
     if not found.decades and (not found.interval or found.interval[1] < 0.005):
-        return "none"
+        return "none" if rates > 2 else f"none at {count_text(rates, 'rate')}"
     interval = f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]" if found.interval else ""
     return f"{'≥ ' if found.is_open else ''}{found.decades:.2f}{interval}"
 
@@ -358,7 +361,7 @@ def gain_text(gain):
 
 def cause_sentences(causes):
     """Which changes count: those whose interval leaves out zero."""
-    firm = [cause for cause in causes if is_firm(cause.gains[0])]
+    firm = [cause for cause in causes if cause.gains[0].is_firm]
     open_ = sum(cause.gains[0].interval is None for cause in causes)
     lines = [
         f"- {mixer_title(cause.mixer)}, length {cause.before.rows[0].spec['task'].get('length')}: "
@@ -369,10 +372,6 @@ def cause_sentences(causes):
     if open_:
         lines.append(f"- {count_text(open_, 'change')} of {len(causes)} with too few seeds to say.")
     return "\n".join(lines or ["- No change is larger than what other seeds would make of it."])
-
-
-def is_firm(gain):
-    return gain.interval is not None and not gain.interval[0] <= 0 <= gain.interval[1]
 
 
 if __name__ == "__main__":

@@ -2,11 +2,15 @@
 its change gains or loses.
 
 One cell of a pair has a recipe to the letter. What may stop a run early or is evaluated counts as
-no difference. The interval is a percentile bootstrap over seeds, both cells drawn independently.
+no difference. Both were searched: a few rates, tried to see whether a model solves the task at all,
+say nothing about its window. The interval is a percentile bootstrap over seeds, both cells drawn
+independently.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from recollect.analysis import Cell, group_cells
@@ -27,6 +31,9 @@ from recollect.spec.train import TrainSpec
 
 # Two cells are compared only where these agree: what is trained on what.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
+# A window is known if the rates around each of its ends are at most so many decades apart; an end
+# that was not found, or that there is none, after a search over so many decades.
+STEP, SPAN = 0.55, 2.0
 
 
 @dataclass(frozen=True)
@@ -37,11 +44,23 @@ class Gain:
     before: float  # decades; 0 where it was not solved
     after: float
     interval: Interval | None  # of the difference; None with fewer than three seeds on a side
-    is_bound: bool  # a grid ended inside one of the windows
+    before_open: bool  # the grid ended inside the window, which is wider than that
+    after_open: bool
 
     @property
     def decades(self) -> float:
         return self.after - self.before
+
+    @property
+    def is_bound(self) -> bool:
+        return self.before_open or self.after_open
+
+    @property
+    def is_firm(self) -> bool:
+        """Neither other seeds nor a wider grid would turn a gain into a loss."""
+        if self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
+            return False
+        return not (self.before_open if self.decades > 0 else self.after_open)
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,7 @@ class Cause:
 
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
     """All pairs of which the first has the recipe; cell by cell, what gains most first."""
-    cells = [cell for cell in group_cells(list(rows)) if cell.best]
+    cells = [cell for cell in group_cells(list(rows)) if _is_searched(cell)]
     measured = {cell_id(cell.rows[0].spec): _Measured(cell) for cell in cells}
     flats = [_settings(cell) for cell in cells]
     found = []
@@ -88,6 +107,20 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
                 gains = tuple(_gain(before, after, tau) for tau in taus)
                 found.append(Cause(recipe, base, cell, key, (own.get(key), other.get(key)), gains))
     return sorted(found, key=_order)
+
+
+def _is_searched(cell: Cell) -> bool:
+    """Whether its window is known, or that there is none."""
+    lrs = [rate.lr for rate in cell.scored_rates]
+    if not lrs:
+        return False
+    window = cell.window()
+    ends = [window.low, window.high] if window and not window.is_open else []
+    around = [math.log10(b / a) for a, b in pairwise(lrs) for end in ends if a <= end <= b]
+    if ends and max(around, default=math.inf) <= STEP:
+        return True
+    gaps = [math.log10(b / a) for a, b in pairwise(lrs)]
+    return sum(gaps) >= SPAN and max(gaps) <= 2 * STEP
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
@@ -153,8 +186,14 @@ def _gain(before: _Measured, after: _Measured, tau: float) -> Gain:
     interval = None
     if first is not None and second is not None:
         interval = percentile_interval([b - a for a, b in zip(first, second, strict=True)])
-    is_bound = before.is_open(tau) or after.is_open(tau)
-    return Gain(tau, before.decades(tau), after.decades(tau), interval, is_bound)
+    return Gain(
+        tau,
+        before.decades(tau),
+        after.decades(tau),
+        interval,
+        before.is_open(tau),
+        after.is_open(tau),
+    )
 
 
 def _order(cause: Cause) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from recollect.analysis import Window, best_text, rate_text
+from recollect.analysis import Window, best_text, count_text, rate_text
 from recollect.analysis.seeds import TAUS, seed_spread, windows_by_threshold
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, INK, LineStyle, shade
@@ -157,10 +157,10 @@ def _width(cell: ShownCell) -> tuple[float, float]:
 
 
 def _width_text(cell: ShownCell) -> str:
-    """2.6 [2.4, 2.8], with ≥ where the grid ended first."""
-    window = cell.runs.window(LEVELS[0])
+    """2.6 [2.4, 2.8], with ≥ where the grid ended first; a rate or two show no window's absence."""
+    window, tried = cell.runs.window(LEVELS[0]), len(cell.runs.scored_rates)
     if window is None:
-        return "none"
+        return "none" if tried > 2 else f"{count_text(tried, 'rate')} tried"
     text = f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
     [found] = windows_by_threshold(cell.runs, LEVELS[:1])
     if found.interval:

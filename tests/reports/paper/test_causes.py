@@ -82,3 +82,24 @@ def test_causes_stand_cell_by_cell_the_largest_gain_first():
 
 def test_a_recipe_without_rows_has_no_causes():
     assert find_causes(study_rows(("attention",)), "zoology") == []
+
+
+@pytest.mark.parametrize("tried", [(1e-2,), (3e-3, 1e-2), (1e-4, 1e-2, 1e-1)])
+def test_a_cell_that_was_not_searched_says_nothing_about_its_window(tried):
+    """Two rates that solve the task are no narrow window, and one that fails is not none."""
+    base = rows(low=3e-4, high=1e-2)
+    few = [row for row in rows(dropout=0.1) if row.spec["train"]["lr"] in tried]
+    failing = [row for row in rows(dropout=0.1, low=1.0) if row.spec["train"]["lr"] in tried]
+    assert find_causes(base + few, "plain") == find_causes(base + failing, "plain") == []
+
+
+def test_a_window_beyond_the_grid_shows_a_gain_and_no_loss():
+    narrow, wide = {"low": 1e-3, "high": 1e-2}, {"low": 1e-4, "high": 1e-1}
+    [gain] = find_causes(rows(**narrow) + rows(dropout=0.1, **wide), "plain")
+    [loss] = find_causes(rows(**wide) + rows(dropout=0.1, **narrow), "plain")
+    [less] = find_causes(rows(low=1e-4, high=1e-2) + rows(dropout=0.1, low=1e-3), "plain")
+    assert (gain.gains[0].is_firm, loss.gains[0].is_firm) == (True, True)
+    assert less.gains[0].decades < 0 or not less.gains[0].is_firm
+    [unsure] = find_causes(rows(low=3e-4, high=3e-2) + rows(dropout=0.1, low=3e-2), "plain")
+    assert unsure.gains[0].decades < 0
+    assert not unsure.gains[0].is_firm, "its upper end may lie anywhere above"

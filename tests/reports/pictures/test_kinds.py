@@ -41,9 +41,12 @@ def test_an_open_window_ends_in_an_arrow():
 
 
 def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
-    rows = make_sweep(NARROW, "leaky") + make_sweep(WIDE) + make_sweep({1e-3: [0.5, 0.4]}, "lost")
+    rows = make_sweep(NARROW, "leaky") + make_sweep(WIDE)
+    rows += make_sweep({lr: [0.5, 0.4] for lr in (1e-3, 1e-2, 1e-1)}, "lost")
+    rows += make_sweep({1e-3: [0.3, 0.2]}, "new")
     (ax,) = draw("windows", source(rows)).axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["Attention", "leaky", "lost"]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["Attention", "leaky", "lost", "new"]
     cell = group_cells(make_sweep(WIDE))[0]
     expected = [window for tau in TAUS if (window := cell.window(tau))]
     bars = [patch for patch in ax.patches if patch.get_y() < 0.5]
@@ -54,6 +57,7 @@ def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
     notes = [text.get_text() for text in ax.texts]
     assert "best 0.450 at 1e-3" in notes
     assert "none" in notes
+    assert "1 rate tried" in notes, "of a window nothing is known"
 
 
 def test_three_seeds_give_intervals_and_an_open_window_a_bound():

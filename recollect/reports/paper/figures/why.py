@@ -113,7 +113,7 @@ def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str) -> None:
         gain = cause.gains[0]
         if gain.interval:
             ax.hlines(place, *gain.interval, color=colour, lw=1.1)
-        fill, marker = colour if _is_firm(gain) else "white", "o" if gain.interval else "D"
+        fill, marker = colour if gain.is_firm else "white", "o" if gain.interval else "D"
         point: dict[str, Any] = {
             "color": colour,
             "mfc": fill,
@@ -143,11 +143,6 @@ def _notes(causes: Sequence[Cause]) -> list[str]:
 
 def _tau(causes: Sequence[Cause]) -> str:
     return f"{causes[0].gains[0].tau:g}"
-
-
-def _is_firm(gain: Gain) -> bool:
-    """Every resampling but few has the same sign."""
-    return gain.interval is not None and gain.interval[0] * gain.interval[1] > 0
 
 
 def _gain_text(gain: Gain) -> str:
