@@ -55,7 +55,7 @@ def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
         assert patch.get_x() == window.low
         assert math.isclose(patch.get_x() + patch.get_width(), window.high)
     notes = [text.get_text() for text in ax.texts]
-    assert "best 0.450 at 1e-3" in notes
+    assert "best 0.450 at 1e-2" in notes
     assert "none" in notes
     assert "1 rate tried" in notes, "of a window nothing is known"
 
