@@ -94,10 +94,7 @@ class ModuleStack(Mixer):
     def is_at_once(self, x_PBLD: Tensor) -> bool:
         """Whether vmap computes all members of such an input together."""
         if self._together is None:
-            self._together = x_PBLD.is_cuda and self._agrees(x_PBLD)
-            if x_PBLD.is_cuda:
-                self._draws = not self._together and self._is_drawing(x_PBLD)
-                self.recordable = not self._draws and self._records(x_PBLD)
+            self._together = x_PBLD.is_cuda and self._try_out(x_PBLD)
         return self._together
 
     def _at_once(self, x_PBLD: Tensor) -> Tensor:
@@ -140,6 +137,16 @@ class ModuleStack(Mixer):
 
     # ---- trials, each with a few rows ----
 
+    def _try_out(self, x_PBLD: Tensor) -> bool:
+        """Whether by vmap; and what a recording has to know, all of it as it trains."""
+        was_training = self.training
+        self.train()
+        self._together = self._agrees(x_PBLD)
+        self._draws = not self._together and self._is_drawing(x_PBLD)
+        self.recordable = not self._draws and self._records(x_PBLD)
+        self.train(was_training)
+        return self._together
+
     def _agrees(self, x_PBLD: Tensor) -> bool:
         """Whether vmap works, and gives the outputs, gradients and buffers of the loop. A warning
         counts as not working: it says that vmap loops, slowly, inside.
@@ -154,16 +161,13 @@ class ModuleStack(Mixer):
         return _are_close(found, trial.observe(self._in_turn))
 
     def _is_drawing(self, x_PBLD: Tensor) -> bool:
-        """Whether it moves the device's generator while it trains."""
-        was_training = self.training
-        self.train()
+        """Whether it moves the device's generator."""
         with torch.random.fork_rng(devices=[x_PBLD.device]):
             torch.cuda.manual_seed(0)
             before = torch.cuda.get_rng_state(x_PBLD.device)
             member = {name: value[0] for name, value in self._own_tensors().items()}
             _Trial(self, x_PBLD).observe(lambda x: self._member(member, x[0])[None])
             after = torch.cuda.get_rng_state(x_PBLD.device)
-        self.train(was_training)
         return not torch.equal(before, after)
 
     def _records(self, x_PBLD: Tensor) -> bool:
