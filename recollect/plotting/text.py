@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.text import Text
 
-LONGEST_NAME, LONGEST_LINE = 48, 160
+LONGEST_NAME, LONGEST_TITLE, LONGEST_LINE = 48, 96, 160
 NAME_LETTER = 0.062  # inches
 SCORE_NAMES = {"exact": "exact match", "accuracy": "accuracy"}
 # Mixers as their papers write them; any other goes by its own name.
@@ -74,4 +74,17 @@ def write(label: "Text", text: str, limit: int = LONGEST_NAME) -> None:
 def write_wrapped(label: "Text", text: str, inches: float) -> None:
     """Put a name into a figure in as many lines as it takes to stay within so many inches."""
     label.set_parse_math(False)
-    label.set_text("\n".join(textwrap.wrap(plain(text), max(12, int(inches / NAME_LETTER)))))
+    label.set_text("\n".join(wrapped(plain(text, LONGEST_TITLE), int(inches / NAME_LETTER))))
+
+
+def wrapped(text: str, letters: int) -> list[str]:
+    """Lines of at most so many letters, or twelve: broken behind a comma, and within a part of the
+    list only where that part is longer than a line.
+    """
+    letters = max(12, letters)
+    parts = [
+        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < letters else part
+        for part in text.split(", ")
+    ]
+    lines = textwrap.wrap(", ".join(parts), letters)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
