@@ -30,10 +30,10 @@ from recollect.errors import (
 EXAMPLES = """Can a sequence mixer learn to recall, and how hard is it to train to do so?
 
 \b
-recollect demo                            two minutes on a CPU, with a page of results
-recollect run sweep.toml --out out        train a sweep; `recollect resume out` goes on
-recollect score mamba                     a mixer's card beside stored baselines
-recollect report out                      one HTML page; `figure`, `claims`, `export` for more
+recollect demo                       two minutes on a CPU, and a page
+recollect run sweep.toml --out out   train a sweep; `resume out` goes on
+recollect score mamba                a mixer's card beside stored baselines
+recollect report out                 one HTML page; also `figure` and `claims`
 """
 
 app = typer.Typer(
@@ -128,7 +128,7 @@ def _run_verb() -> int:
         complain(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        complain(f"{error.format_message().rstrip('.')}; see `recollect --help`")
+        complain(_usage(error))
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 130
@@ -140,3 +140,18 @@ def _run_verb() -> int:
         refusal = as_refusal(error)
         complain(str(refusal))
         return refusal.exit_code
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A misuse of the command line: the value, the rule, and where its options are explained."""
+    from pydantic import ValidationError
+
+    from recollect.spec.base import broken_rule, shorten
+
+    context, option = getattr(error, "ctx", None), getattr(error, "param", None)
+    verb = context.command_path if context else "recollect"
+    what = error.format_message().rstrip(".")
+    if isinstance(error.__cause__, ValidationError) and option is not None:
+        problem = error.__cause__.errors(include_url=False)[0]
+        what = f"{option.opts[0]} {shorten(problem['input'])}: {broken_rule(problem)}"
+    return f"{what}; see `{verb} --help`"

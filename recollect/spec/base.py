@@ -179,6 +179,33 @@ def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"
 
 
+_RULES = {
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "tuple_type": "must be a list",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "model_type": "must be a table of keys",
+}
+
+
+def broken_rule(problem: ErrorDetails) -> str:
+    """What a value must be that pydantic refused."""
+    rule = _RULES.get(problem["type"])
+    return rule.format(**problem.get("ctx", {})) if rule else problem["msg"].lower()
+
+
 def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
     # Unions add the tag of the branch to the location; only real keys belong into a path.
     location = [str(part) for part in problem["loc"]]
@@ -198,25 +225,8 @@ def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
         if isinstance(context["error"], NestedError):
             return "\n".join(f"{path}.{line}" for line in message.splitlines())
         return f"{path}: {message}" if path else message
-    rules = {
-        "greater_than": "must be greater than {gt}",
-        "greater_than_equal": "must be at least {ge}",
-        "less_than": "must be less than {lt}",
-        "less_than_equal": "must be at most {le}",
-        "literal_error": "must be one of {expected}",
-        "int_type": "must be a whole number",
-        "int_from_float": "must be a whole number",
-        "float_type": "must be a number",
-        "finite_number": "must be a finite number",
-        "bool_type": "must be true or false",
-        "string_type": "must be a text",
-        "tuple_type": "must be a list",
-        "too_short": "must have at least {min_length} entries",
-        "too_long": "must have at most {max_length} entries",
-        "model_type": "must be a table of keys",
-    }
-    rule = rules[kind].format(**context) if kind in rules else problem["msg"].lower()
-    return f"{path} = {shorten(value)}: {rule}; {_remedy(location[-1] if location else at, field)}"
+    remedy = _remedy(location[-1] if location else at, field)
+    return f"{path} = {shorten(value)}: {broken_rule(problem)}; {remedy}"
 
 
 def _model_at(model: type[BaseModel], location: list[str]) -> type[BaseModel] | None:

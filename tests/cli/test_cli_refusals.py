@@ -6,14 +6,37 @@ import pytest
 
 from recollect.store import Store
 
-USAGE = "; see `recollect --help`"
+RUN = "; see `recollect run --help`"
 REFUSALS = [
-    (["fly"], 2, f"No such command 'fly'{USAGE}"),
-    (["run"], 2, f"Missing argument 'SPEC.toml'{USAGE}"),
-    (["run", "sound.toml"], 2, f"Missing option '--out'{USAGE}"),
-    (["run", "sound.toml", "--out"], 2, f"Option '--out' requires an argument{USAGE}"),
-    (["run", "sound.toml", "--out", "OUT", "--zzz"], 2, f"No such option: --zzz{USAGE}"),
-    (["status", "a", "b"], 2, f"Got unexpected extra argument(s) (b){USAGE}"),
+    (["fly"], 2, "No such command 'fly'; see `recollect --help`"),
+    (["run"], 2, f"Missing argument 'SPEC.toml'{RUN}"),
+    (["run", "sound.toml"], 2, f"Missing option '--out'{RUN}"),
+    (
+        ["run", "sound.toml", "--out"],
+        2,
+        "Option '--out' requires an argument; see `recollect --help`",
+    ),
+    (["run", "sound.toml", "--out", "OUT", "--zzz"], 2, f"No such option: --zzz{RUN}"),
+    (
+        ["run", "sound.toml", "--out", "OUT", "--workers", "two"],
+        2,
+        f"--workers 'two': must be a whole number{RUN}",
+    ),
+    (
+        ["run", "sound.toml", "--out", "OUT", "--workers", "-2"],
+        2,
+        f"--workers '-2': must be at least 0{RUN}",
+    ),
+    (
+        ["run", "sound.toml", "--out", "OUT", "--budget", "ten"],
+        2,
+        f"--budget 'ten': must be a number{RUN}",
+    ),
+    (
+        ["status", "a", "b"],
+        2,
+        "Got unexpected extra argument(s) (b); see `recollect status --help`",
+    ),
     (
         ["run", "none.toml", "--out", "OUT"],
         2,

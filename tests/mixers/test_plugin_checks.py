@@ -318,3 +318,11 @@ def test_what_a_mixer_looks_at_is_part_of_its_name_and_its_identity(make_run, wr
     for name in ("mine@past", "attention@future"):
         with pytest.raises(SpecError, match="only a mixer from outside has a name with @, and af"):
             make_run({"model.mixer": name})
+
+
+def test_a_class_without_forward_is_named_in_its_own_file(tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.format(body="return y", init="pass").replace("forward", "advance"))
+    what, _ = refused(path)
+    assert what.startswith(f"mixer mine ({path}, line 11): forward fails at width 6, length 11: ")
+    assert what.endswith('Module [Mine] is missing the required "forward" function')

@@ -8,6 +8,7 @@ import pytest
 
 from recollect.errors import SpecError
 from recollect.mixers.plugins.load import load_plugin
+from recollect.mixers.plugins.register import REGISTERED
 from recollect.spec.run import RunSpec
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -60,6 +61,16 @@ def test_a_changed_file_is_another_run_and_refuses_the_old_one(make_run, tmp_pat
             PLUGIN.replace('"filed"', '"mamba"'),
             "--plugin {path}: mixer 'mamba': the name of a built-in mixer; choose another one",
         ),
+        (
+            PLUGIN.replace('("filed")', ""),
+            "--plugin {path}: @recollect.mixer without a name, above Filed; for example "
+            '@recollect.mixer("my_mixer")',
+        ),
+        (
+            'import recollect\n@recollect.mixer("filed")\ndef filed(x): return x\n',
+            "--plugin {path}: mixer 'filed': filed is no class of modules; for example class "
+            "MyMixer(nn.Module)",
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_one_line(tmp_path: Path, text, message):
@@ -68,6 +79,17 @@ def test_a_plugin_that_cannot_be_loaded_is_one_line(tmp_path: Path, text, messag
     with pytest.raises(SpecError) as caught:
         load_plugin(path)
     assert str(caught.value) == message.format(path=path)
+
+
+def test_a_plugin_without_a_mixer(tmp_path: Path):
+    REGISTERED.clear()
+    path = tmp_path / "forgotten.py"
+    path.write_text(PLUGIN.replace('@recollect.mixer("filed")', ""))
+    with pytest.raises(SpecError) as caught:
+        load_plugin(path)
+    assert str(caught.value) == (
+        f'--plugin {path}: registers no mixer; put @recollect.mixer("NAME") above its class'
+    )
 
 
 def test_a_plugin_that_is_no_python_file(tmp_path: Path):

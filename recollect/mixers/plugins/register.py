@@ -78,7 +78,18 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
     'mean_so_far'
     """
 
+    if not isinstance(name, str) and not _is_class_of(name, MixerSpec):
+        raise SpecError(
+            f"@recollect.mixer without a name, above {getattr(name, '__name__', name)}; for "
+            'example @recollect.mixer("my_mixer")'
+        )
+
     def register(module: type[nn.Module]) -> type[nn.Module]:
+        if not _is_class_of(module, nn.Module):
+            raise SpecError(
+                f"mixer {shorten(str(name))}: {getattr(module, '__name__', module)} is no class of "
+                "modules; for example class MyMixer(nn.Module)"
+            )
         if isinstance(name, str):
             options = _signature_options(name, module)
         elif issubclass(module, Mixer):
@@ -103,6 +114,10 @@ def mixer(name: str | type[MixerSpec]) -> Callable[[type[nn.Module]], type[nn.Mo
         return module
 
     return register
+
+
+def _is_class_of(given: object, base: type) -> bool:
+    return isinstance(given, type) and issubclass(given, base)
 
 
 def _named_options(options: type[MixerSpec], module: type[nn.Module]) -> type[MixerSpec]:

@@ -1,10 +1,12 @@
 """Where in the user's own files something is: for messages that name file and line."""
 
 import ast
+import inspect
 import linecache
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 from torch import nn
 
@@ -42,7 +44,7 @@ def _is_own_file(name: str, folder: Path) -> bool:
 
 def place_in(module: type[nn.Module], text: str) -> Place | None:
     """The first line of a class that contains a text, else its first line."""
-    code = getattr(getattr(module, "forward", None), "__code__", None)
+    code = _own_code(module)
     if code is None:
         return None
     lines = linecache.getlines(code.co_filename)
@@ -56,3 +58,10 @@ def place_in(module: type[nn.Module], text: str) -> Place | None:
             found = [at for at in range(node.lineno, last + 1) if text in lines[at - 1]]
             return Place(Path(code.co_filename), found[0] if found else node.lineno)
     return Place(Path(code.co_filename), code.co_firstlineno)
+
+
+def _own_code(module: type[nn.Module]) -> CodeType | None:
+    """Of a method written in the class itself: an inherited forward is in somebody else's file."""
+    methods = [*vars(module).values(), getattr(module, "forward", None)]
+    functions = [inspect.unwrap(method) for method in methods if inspect.isfunction(method)]
+    return functions[0].__code__ if functions else None

@@ -11,6 +11,7 @@ from recollect.spec.overrides import read_value
 from recollect.spec.recipes import recipe_of
 
 RECIPE = "recipe"
+_SHORT = {"model.mixer": "model.mixer.name"}  # as a sweep and --set write it
 
 
 def choose_rows(rows: Sequence[RunRow], wanted: Iterable[str]) -> list[RunRow]:
@@ -29,7 +30,8 @@ def _read(wanted: Iterable[str], rows: Sequence[RunRow]) -> dict[str, Any]:
     texts = list(wanted)
     known = {RECIPE, *(key for row in rows for key in flatten(row.spec))} if texts else {RECIPE}
     for text in texts:
-        key, equals, value = text.partition("=")
+        written, equals, value = text.partition("=")
+        key = _SHORT.get(written, written)
         if not equals or key not in known:
             problem = suggest(key, known) if equals else "must be written KEY=VALUE"
             raise SpecError(f"--where {shorten(text)}: {problem}; for example model.width=64")

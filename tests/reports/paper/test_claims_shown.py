@@ -231,7 +231,9 @@ def test_command_refuses_what_is_no_folder(command, tmp_path: Path):
     assert said.err.startswith(
         f"recollect: no results in {tmp_path / 'none'}; run `recollect run SPEC"
     )
-    assert command("claims").err == "recollect: Missing argument 'DIR'; see `recollect --help`\n"
+    assert command("claims").err == (
+        "recollect: Missing argument 'DIR'; see `recollect claims --help`\n"
+    )
     said = command(
         "claims", made_folder(tmp_path / "out", []), "-o", tmp_path / "none" / "claims.txt"
     )

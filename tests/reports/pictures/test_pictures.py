@@ -138,6 +138,8 @@ def test_only_the_rows_that_were_asked_for():
     both = draw("rates", source(rows), where=("model.width=[64, 128]",))
     assert len(both.axes) == 2
     whole = study_rows(("attention", "mamba"), widths=(64,), rates=(1e-3, 1e-2), seeds=(1,))
+    one = draw("windows", source(whole), where=("model.mixer=mamba",))
+    assert [label.get_text() for label in one.axes[0].get_yticklabels()] == ["Mamba"]
     assert len(draw("rates", source(whole), where=("recipe=plain",)).axes) == 1
     with pytest.raises(SpecError, match="none of 0 runs has a result"):
         draw("rates", source(whole), where=("recipe=zoology",))
