@@ -71,7 +71,7 @@ def test_a_counterexample_settles_a_claim_about_all_cells():
     verdict = verdict_of(BY_NAME["C1"], rows)
     assert verdict.words == "holds in 6 of 24 cells"
     assert len(verdict.wants) == 18
-    assert verdict.wants[0].text == "2-layer attention (64,4) width 64"
+    assert verdict.wants[0].text.startswith("2-layer attention (64,4) width 64 at ")
 
 
 def test_a_witness_settles_a_claim_about_some_cell():
@@ -84,7 +84,8 @@ def test_a_witness_settles_a_claim_about_some_cell():
     ]
     verdict = verdict_of(BY_NAME["C6"], rows)
     assert verdict.outcome == "not enough data"
-    assert [want.text for want in verdict.wants] == ["2-layer mamba (512,64) width 128"]
+    [want] = verdict.wants
+    assert want.text.startswith("2-layer mamba (512,64) width 128 at ")
 
 
 def test_a_low_score_after_a_sparse_search_is_no_failure():
@@ -124,7 +125,7 @@ def test_a_window_open_at_the_end_of_the_whole_grid_asks_for_rates_beyond():
     assert verdict_of(claim, made_rows(claim, everywhere)).outcome == "reproduced"
     rows = [row for row in made_rows(claim, above) if row.spec["model"]["mixer"]["name"] != "hyena"]
     found = {want.text: want for want in verdict_of(claim, rows).wants}
-    want = found["2-layer mamba (64,4) width 64"]
+    want = found["2-layer mamba (64,4) width 64 at 1e0 and 3e0"]
     assert (want.rates, want.runs) == ((1.0, 3.0), 6)
     assert "--set 'sweep.train.lr=[1e0,3e0]'" in want.command()
 

@@ -2,6 +2,7 @@
 
 import shlex
 import tomllib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -144,3 +145,43 @@ def test_training_what_is_wanted_settles_it(name):
             rows += [made_row(run, study_score(run)) for run in wanted_runs(want.command())]
         verdict = verdict_of(BY_NAME[name], rows)
     assert verdict.outcome == "reproduced", verdict.numbers
+
+
+def test_a_cell_that_should_be_solved_is_asked_for_at_its_likely_rates_first():
+    """Those that are best in the nearest cell; the whole search only after they have failed."""
+    claim = BY_NAME["C12"]
+    rows = made_rows(claim, study_score)
+    near = [row for row in rows if row.spec["task"]["length"] == 256]
+    [want] = verdict_of(claim, near).wants
+    best = {row.spec["train"]["lr"] for row in near if row.score >= 0.99}
+    assert want.size == (512, 64)
+    assert set(want.rates) <= best
+    assert want.runs == 6
+    assert {run.train.lr for run in runs_of(want.command())} == set(want.rates)
+    assert want.run_steps() == 6 * runs_of(want.command())[0].train.steps
+
+    place = (want.size[0], want.width)
+    tried = [
+        replace(row, accuracy=0.3, exact=0.0)
+        for row in rows
+        if (row.spec["task"]["length"], row.spec["model"]["width"]) == place
+        and row.spec["train"]["lr"] in want.rates
+    ]
+    [again] = [
+        other
+        for other in verdict_of(claim, near + tried).wants
+        if (other.size, other.width) == (want.size, want.width)
+    ]
+    assert again.rates == RATES
+    assert again.runs == want.runs * 13 // 2 - len(tried)
+
+
+def test_that_a_model_fails_is_asked_for_in_full():
+    claim = BY_NAME["C9"]
+    rows = [row for row in made_rows(claim, study_score) if row.spec["model"]["width"] == 64]
+    assert {want.rates for want in verdict_of(claim, rows).wants} == {RATES}
+
+
+def test_a_command_has_the_very_rates():
+    want = Want(MAMBA_2, (64, 4), 64, 2, rates=(4.642e-4, 2.154e-3, 1e-2))
+    assert {run.train.lr for run in runs_of(want.command())} == set(want.rates)

@@ -29,6 +29,7 @@ class Measure:
     lacks: str = ""
     wants: tuple[Want, ...] = ()
     noise: float = 0.0
+    is_difference: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def at_least(measure: Measure, threshold: float) -> Check:
         return Check(True, measure.text, margin=measure.low - threshold)
     if measure.high < threshold:
         return Check(False, measure.text, margin=measure.high - threshold)
-    return Check(None, measure.text, measure.lacks, wants=measure.wants)
+    wants = tuple(want.to_show_a_score() for want in measure.wants)
+    return Check(None, measure.text, measure.lacks, wants=wants)
 
 
 def at_most(measure: Measure, threshold: float) -> Check:
@@ -66,7 +68,7 @@ def at_most(measure: Measure, threshold: float) -> Check:
         return Check(True, measure.text, margin=threshold - measure.high)
     if measure.low > threshold:
         return Check(False, measure.text, margin=threshold - measure.low)
-    return Check(None, measure.text, measure.lacks, wants=measure.wants)
+    return Check(None, measure.text, measure.lacks, wants=_of_the_best(measure))
 
 
 def not_below(measure: Measure, threshold: float) -> Check:
@@ -81,7 +83,7 @@ def not_above(measure: Measure, threshold: float) -> Check:
 
 def below(measure: Measure, threshold: float) -> Check:
     """As at_most, but the threshold itself is too much."""
-    return opposite(at_least(measure, threshold))
+    return opposite(at_least(replace(measure, wants=_of_the_best(measure)), threshold))
 
 
 def opposite(check: Check) -> Check:
@@ -97,9 +99,15 @@ def difference(more: Measure, less: Measure) -> Measure:
         more.high - less.low,
         ", ".join(filter(None, [more.text, less.text])),
         join([more.lacks, less.lacks]),
-        (*more.wants, *less.wants),
+        (*more.wants, *(want.to_show_the_best() for want in less.wants)),
         math.hypot(more.noise, less.noise),
+        is_difference=True,
     )
+
+
+def _of_the_best(measure: Measure) -> tuple[Want, ...]:
+    """A difference may be small because both scores are high; a score must be searched for."""
+    return tuple(want.to_show_the_best(not measure.is_difference) for want in measure.wants)
 
 
 def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:

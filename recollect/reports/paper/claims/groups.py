@@ -30,6 +30,8 @@ from recollect.reports.paper.claims.wanted import Want, scored_runs
 from recollect.reports.paper.study import Size, open_choices, recipe, task_table
 from recollect.rows import RunRow
 
+LIKELY = 2  # rates that are tried before a whole search
+
 
 class Panel(NamedTuple):
     """The task size and width at which models of different kinds are compared."""
@@ -150,7 +152,8 @@ class Group:
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
         if subject is None:
-            return unknown(role, place, 1.0)
+            found = unknown(role, place, 1.0)
+            return replace(found, wants=tuple(map(self._with_likely_rates, found.wants)))
         return self._tuned(role, subject, subject.cell)
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
@@ -173,7 +176,8 @@ class Group:
     def _tuned(self, role: Role, subject: Subject, cell: Cell) -> Measure:
         found = tuned(cell, subject_text(role, subject), self.strict, self.brief)
         wants = self._wants(role, subject) if found.lacks else ()
-        return replace(found, noise=self._noise(role, subject), wants=wants)
+        likely = tuple(map(self._with_likely_rates, wants))
+        return replace(found, noise=self._noise(role, subject), wants=likely)
 
     def _noise(self, role: Role, subject: Subject) -> float:
         """The standard error of a best score, of all cells of this role and size together: three
@@ -185,6 +189,26 @@ class Group:
             bests = [cell.best for cell in alike]
             self.noises[key] = standard_error(best for best in bests if best)
         return self.noises[key]
+
+    def _with_likely_rates(self, want: Want) -> Want:
+        """With the best rates of the nearest cell of this model, one that solves the task if there
+        is any; unless some of them were tried here.
+        """
+        place = {"size": want.size, "width": want.width, "depth": want.depth}
+        place |= {"positions": want.positions} if want.positions else {}
+        own = self.find(want.role, **place)
+        tried = {rate.lr for rate in self.trusted_cell(own).scored_rates} if own else set()
+        others = [
+            (best.mean < self.tau, _distance(want, other), cell)
+            for other in self.subjects.get(want.role, ())
+            if (best := (cell := self.trusted_cell(other)).best)
+        ]
+        if self.brief or not others:
+            return want
+        *_, nearest = min(others, key=lambda entry: entry[:2])
+        best_rates = sorted(nearest.scored_rates, key=lambda rate: -rate.mean)[:LIKELY]
+        likely = tuple(sorted(rate.lr for rate in best_rates))
+        return want if tried & set(likely) else replace(want, likely=likely)
 
     def _wants(self, role: Role, subject: Subject) -> tuple[Want, ...]:
         rates = missing_rates(subject.cell, self.tau)
@@ -199,6 +223,12 @@ class Group:
             trained=scored_runs(subject.cell, rates),
         )
         return (want,) if rates else ()
+
+
+def _distance(want: Want, subject: Subject) -> float:
+    """Between two cells of one model, in doublings of length and width."""
+    pairs = ((want.size[0], subject.size[0]), (want.width, subject.width))
+    return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:

@@ -24,7 +24,7 @@ from recollect.reports.paper.claims.groups import (
     find_subjects,
     size_text,
 )
-from recollect.reports.paper.claims.wanted import HEADLINE, Want
+from recollect.reports.paper.claims.wanted import HEADLINE, Want, first_of_each
 from recollect.reports.paper.study import is_full_scale, reductions
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
@@ -177,7 +177,7 @@ def _margin(check: Check) -> float:
 
 def _wants(cells: Sequence[CellCheck]) -> tuple[Want, ...]:
     found = (want for cell in cells if cell.check.holds is None for want in cell.check.wants)
-    return tuple(dict.fromkeys(want for want in found if want.runs))
+    return tuple(first_of_each(want for want in found if want.runs))
 
 
 def _reduced(

@@ -1,7 +1,9 @@
 """What is still to be trained for a claim: cells, the command that trains each, and what it costs.
 
 The cost is counted in run-steps: optimiser steps of single runs. A search is the study's rates with
-the fewest seeds that decide a claim, less the runs that are there already.
+the fewest seeds that decide a claim, less the runs that are there already. That a model solves the
+task is known from a single rate: where one is likely to do, it is asked for alone, and the whole
+search only after it has failed.
 """
 
 import tomllib
@@ -38,6 +40,8 @@ class Want:
     preset: str = ""  # where a single cell is not cut out of the usual one
     rates: tuple[float, ...] = RATES
     trained: int = 0  # runs of this search that have a result
+    likely: tuple[float, ...] = ()  # rates at which it should score high, none of them tried
+    in_full: bool = False  # no part of the search can settle what it is asked for
 
     @property
     def runs(self) -> int:
@@ -49,7 +53,18 @@ class Want:
         is_open = callable(self.role.depth) or self.role.depth is None
         deep = f", {count_text(self.depth, 'layer')}" if is_open else ""
         positions = f", positions {self.positions}" if self.positions else ""
-        return f"{self.role.name}{place} width {self.width}{deep}{positions}"
+        rates = "" if self.rates == RATES else f" at {' and '.join(map(rate_text, self.rates))}"
+        return f"{self.role.name}{place} width {self.width}{deep}{positions}{rates}"
+
+    def to_show_a_score(self) -> "Want":
+        """What may be enough where a high score settles it."""
+        if not self.likely:
+            return self
+        return replace(self, rates=self.likely, trained=0, likely=())
+
+    def to_show_the_best(self, in_full: bool = False) -> "Want":
+        """What is needed where no rate may score higher."""
+        return replace(self, likely=(), in_full=in_full)
 
     def run_steps(self, recipe: str = HEADLINE) -> int:
         """Optimiser steps of all its missing runs together."""
@@ -76,7 +91,7 @@ class Want:
         words = [f"--set {_quoted(f'{key}={value}')}" for key, value in settings.items()]
         words.append(f"--set 'sweep.seed=[{seeds}]'")
         if self.rates != RATES:
-            rates = ",".join(rate_text(rate) for rate in self.rates)
+            rates = ",".join(map(_exact_text, self.rates))
             words.append(f"--set 'sweep.train.lr=[{rates}]'")
         named = [] if recipe == HEADLINE else [f"--recipe {recipe}"]
         preset = self.preset or CELL_PRESETS[self.task]
@@ -118,7 +133,7 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
     worth_for_work: dict[Want, float] = {}
     for claim, own in wants.items():
         # Where curves are wanted of a cell, the runs with curves serve everybody.
-        distinct = [want for want in dict.fromkeys(curves.get(w, w) for w in own) if want.runs]
+        distinct = [want for want in first_of_each(curves.get(w, w) for w in own) if want.runs]
         total = sum(want.work(recipe) for want in distinct)
         for want in distinct:
             asked.setdefault(want, []).append(claim)
@@ -128,6 +143,29 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
         found,
         key=lambda cell: (-worth_for_work[cell.want], cell.want.work(recipe), cell.want.text),
     )
+
+
+def first_of_each(wants: Iterable[Want]) -> list[Want]:
+    """Of a cell of which a whole search is wanted, and a few of its rates too, the few, since they
+    may settle both; unless the search is needed in full.
+    """
+    distinct = list(dict.fromkeys(wants))
+    few = {_cell(want) for want in distinct if {*want.rates} < {*RATES}}
+    in_full = {_cell(want) for want in distinct if want.in_full and want.rates == RATES}
+    left_out = [
+        want
+        for want in distinct
+        if _cell(want) in few
+        and (_cell(want) in in_full) == ({*want.rates} < {*RATES})
+        and {*want.rates} <= {*RATES}
+    ]
+    kept = [want for want in distinct if want not in left_out]
+    return list(dict.fromkeys(replace(want, in_full=False) for want in kept))
+
+
+def _cell(want: Want) -> Want:
+    """Whatever is wanted of it."""
+    return replace(want, rates=RATES, trained=0, likely=(), in_full=False)
 
 
 def _mqar_steps(want: Want, recipe: str) -> int:
@@ -168,6 +206,12 @@ def _toml(table: Mapping[str, object]) -> str:
         for key, value in table.items()
     ]
     return "{" + ",".join(words) + "}"
+
+
+def _exact_text(rate: float) -> str:
+    """A rounded rate would be another run."""
+    short = rate_text(rate)
+    return short if float(short) == rate else repr(rate)
 
 
 def _quoted(text: str) -> str:
