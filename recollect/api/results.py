@@ -166,8 +166,8 @@ class Results:
         """Draw "rates", "windows", "curves" or "scaling" and return the axes, a panel each.
 
         A notebook shows the figure below the cell; elsewhere `matplotlib.pyplot.show()` does, and
-        `axes[0].figure.savefig("rates.pdf")` writes it. `tau` is the level of a window in "rates",
-        `band` how far seeds lie apart (min-max, std, interval), `against` the axis of "scaling";
+        `axes[0].figure.savefig("rates.pdf")` writes it. `tau` is the level of the windows, `band`
+        how far seeds lie apart (min-max, std, interval), `against` the axis of "scaling";
         `compare` are results to draw over these; `size` is the width in inches, or both sides.
 
         >>> import recollect

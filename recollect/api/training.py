@@ -28,7 +28,7 @@ def run(
     overrides: Iterable[str] = (),
     recipe: str | None = None,
     device: str = "auto",
-    plugins: Iterable[Path | str] = (),
+    plugins: Iterable[Path | str] | Path | str = (),
     workers: int = 1,
     budget: float | None = None,
     search: str | None = None,
@@ -49,8 +49,8 @@ def run(
     - `recipe`: `"study"`, `"zoology"` or `"plain"`, to fill what the sweep leaves open.
     - `device`: `"cpu"`, `"cuda"` (every GPU, a process on each), `"cuda:1"` or `"cuda:0,2"`;
       `"auto"` is `"cuda"` if there is a GPU.
-    - `plugins`: files that register mixers. A class in this process, in a notebook's cell too,
-      needs none: `@recollect.mixer("name")` registers it.
+    - `plugins`: a file that registers mixers, or several. A class in this process, in a
+      notebook's cell too, needs none: `@recollect.mixer("name")` registers it.
     - `workers`: processes that train on a CPU; 0 takes as many as suit the cores and the memory.
       With more than one process, a script needs the usual `if __name__ == "__main__":`.
     - `budget`: minutes; the most telling runs come first, and what is not reached stays todo.
@@ -88,7 +88,8 @@ def run(
             "memory"
         )
     limit = Budget.start(budget)
-    files = [Path(plugin) for plugin in plugins]
+    given_files = [plugins] if isinstance(plugins, str | Path) else plugins
+    files = [Path(plugin) for plugin in given_files]
     if files:
         from recollect.mixers.plugins.load import load_plugin
 

@@ -176,7 +176,10 @@ def figure(
         choose_rows,
         read_size,
     )
+    from recollect.spec.base import shorten, suggest
 
+    if name not in (known := {*completing.figures()}):
+        raise SpecError(f"{shorten(name)}: no figure of that name; {suggest(name, known)}")
     frame = Frame(*read_size(size), title=title, caption=caption)
     shown = Source.load(folders)
     complain_some(shown.conflicts)

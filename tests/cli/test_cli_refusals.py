@@ -82,6 +82,16 @@ REFUSALS = [
         2,
         "--format xml: no such format; known: csv, json, parquet",
     ),
+    (
+        ["figure", "windws", "OUT"],
+        2,
+        "'windws': no figure of that name; did you mean windows?",
+    ),
+    (
+        ["score", "gru", "--card", "tpu", "--out", "OUT"],
+        2,
+        "--card 'tpu': did you mean gpu?",
+    ),
     (["mixers", "mambo"], 2, "'mambo' is no mixer here; did you mean mamba?"),
     (["tasks", "mqr"], 2, "'mqr' is no task here; did you mean mqar?"),
 ]

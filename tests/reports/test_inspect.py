@@ -257,6 +257,15 @@ def test_pictures_show_what_was_found(attention):
     assert gradients.lines[0].get_ydata()[0] == 1
 
 
+def test_a_long_name_stays_inside_of_the_picture(attention):
+    name = ", ".join(["attention", "depth 1", "width 16", "learning rate 1e-3"] * 3)
+    figure = questions_figure(replace(attention, name=name))
+    figure.draw_without_rendering()
+    [title] = figure.texts
+    assert title.get_window_extent().x1 <= figure.bbox.x1
+    assert title.get_text().replace("\n", " ") == name
+
+
 def test_names_from_outside_are_drawn_as_they_are(attention):
     figure = questions_figure(replace(attention, name="$\\frac{1}{ <script>&\u4e2d"))
     assert to_bytes(figure, "png", settings=SCREEN).startswith(b"\x89PNG")

@@ -44,6 +44,11 @@ class ExportRequest:
         """From the options of the command line."""
         if form is not None and form not in FORMS:
             raise SpecError(f"--format {form}: no such format; {suggest(form, FORMS)}")
+        if curves and to is None and form != "json":
+            raise SpecError(
+                f"--curves: for json alone ({form or 'csv'} is asked for); add --format json, or "
+                "leave it out"
+            )
         tracker = None
         if to is not None:
             if form or curves or salvage:

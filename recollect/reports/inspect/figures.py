@@ -18,12 +18,15 @@ from recollect.analysis import bumps
 from recollect.plotting.colours import FAINT, INK, PALETTE, series_style
 from recollect.plotting.layout import SteadyLayout
 from recollect.plotting.settings import DOTTED
+from recollect.plotting.text import wrapped
 from recollect.reports.inspect.record import MOMENTS, InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
 from recollect.rows import Evaluation
 
 MOST_LINES = len(PALETTE)  # heads of one figure: as many as there are colours
 MOST_MAPS = 4
+TITLE_LETTER = 0.075  # inches
+ABOVE = 1.25  # room on a log axis for the half of a mark at its top
 LEAST_RANGE = 100  # of a log axis, so that small ups and downs look small
 DASHES = {"-": "solid", "--": "dashed", "-.": "dash-dotted"}
 MOMENT_DASHES = ("--", "-")  # of MOMENTS
@@ -51,7 +54,7 @@ class Head:
 def _title(figure: Figure, found: Inspection) -> None:
     title = figure.suptitle(" ", x=0.01, ha="left", fontsize=10)
     title.set_parse_math(False)  # a mixer's name may hold anything printable
-    title.set_text(found.name)
+    title.set_text("\n".join(wrapped(found.name, int(figure.get_figwidth() / TITLE_LETTER))))
 
 
 def heads_of(found: Inspection, most: int = MOST_LINES) -> list[Head]:
@@ -256,7 +259,7 @@ def memory_figure(found: Inspection) -> Figure | None:
     for ax in axes:
         ax.set_yscale("log")
         low, high = ax.get_ylim()
-        ax.set_ylim(min(low, high / LEAST_RANGE), high)
+        ax.set_ylim(min(low, high / LEAST_RANGE), high * ABOVE)
         ax.set_xlabel("distance back (tokens)")
     if len(heads) > 1:
         axes[0].legend(loc="lower left", ncols=3, frameon=False, fontsize=8)

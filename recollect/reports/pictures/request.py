@@ -24,6 +24,11 @@ KINDS: dict[str, Callable[[Shown, Look], Figure]] = {
     "scaling": scaling.draw,
 }
 FORMS = (".png", ".svg", ".pdf")
+SHOWN_BY = {
+    "band": ("rates", "scaling"),
+    "tau": ("rates", "windows", "scaling"),
+    "against": ("scaling",),
+}
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,20 @@ class PictureRequest:
             raise SpecError(
                 f"--tau {self.look.tau:g}: must be above 0 and at most 1; the usual is {TAU:g}"
             )
+        self._refuse_unused()
         chosen = [replace(source, rows=choose_rows(source.rows, self.where)) for source in sources]
         with framed(self.frame):
             return KINDS[self.kind](Shown.of(*chosen), self.look)
+
+    def _refuse_unused(self) -> None:
+        """A setting that this kind of picture does not show would be left out silently."""
+        for name, kinds in SHOWN_BY.items():
+            value = getattr(self.look, name)
+            if self.kind not in kinds and value != getattr(Look(), name):
+                raise SpecError(
+                    f"--{name} {value}: {self.kind} shows no such thing; leave it out, or draw "
+                    f"{' or '.join(kinds)}"
+                )
 
     def write(self, *sources: Source, output: Path | None = None) -> Path:
         """Draw into `output`, else KIND.png; returns where it is."""

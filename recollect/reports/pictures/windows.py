@@ -1,11 +1,12 @@
 """The windows side by side: a bar per mixer over learning rates, the widest on top.
 
-Three shades are three levels tau, the palest the lowest. A thin line at each edge is the 95 %
-bootstrap interval of that edge over seeds, the white mark the best rate. A mixer that reaches no
-level has its best score instead of a bar.
+Shades are levels tau, the palest the lowest: the one asked for, then the usual ones above it. A
+thin line at each edge is the 95 % bootstrap interval of that edge over seeds, the white mark the
+best rate. A mixer that reaches no level has its best score instead of a bar.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -22,7 +23,6 @@ from recollect.reports.pictures.captions import caption
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Panel, Shown, ShownCell
 
-LEVELS = TAUS
 SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
 BAR, LINE_INCHES = 0.62, 0.21
 PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
@@ -33,6 +33,7 @@ GAP = 0.03  # between panels, of their width: words stand on both sides of it
 def draw(shown: Shown, look: Look) -> Figure:
     """One panel per task and size, one under the other so that rates can be compared."""
     panels = shown.panels(by_rows=look.by_rows)
+    levels = (look.tau, *(tau for tau in TAUS if tau > look.tau))[: len(SHADES)]
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
     heights = [FRAME_INCHES + LINE_INCHES * len(panel.cells) for panel in panels]
     with print_style():
@@ -53,17 +54,17 @@ def draw(shown: Shown, look: Look) -> Figure:
                 continue
             sheet.rate_axis(ax, min(lrs), max(lrs))
             beside = panels[number - number % columns :][:columns]
-            _draw_panel(ax, panels[number], shown, max(len(panel.cells) for panel in beside))
-        greys = [shade(INK, amount) for amount in SHADES]
+            lines = max(len(panel.cells) for panel in beside)
+            _draw_panel(ax, panels[number], shown, levels, lines)
         entries: list[sheet.LegendEntry] = [
-            (Patch(fc=grey, ec="none"), f"τ = {level:g}")
-            for level, grey in zip(LEVELS, greys, strict=True)
+            (Patch(fc=shade(INK, amount), ec="none"), f"τ = {level:g}")
+            for level, amount in _shaded(levels)
         ]
         score = small_print.score_label(shown.runs)
         what = (
             f"W(τ): the decades of learning rate, contiguous around the best one (white), at which "
             f"the mean {score} over {small_print.seeds_text(shown.runs)} is at least τ. Right: "
-            f"W({LEVELS[0]:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
+            f"W({look.tau:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
             "as a thin line at each edge: 95 % bootstrap intervals over seeds."
         )
         title = f"Windows: {shown.shared()}".rstrip(": ")
@@ -71,10 +72,15 @@ def draw(shown: Shown, look: Look) -> Figure:
         return sheet.finish(figure, title, entries, text, gap=GAP)
 
 
-def _draw_panel(ax: Axes, panel: Panel, shown: Shown, lines: int) -> None:
+def _shaded(levels: Sequence[float]) -> list[tuple[float, float]]:
+    """The highest level has the mixer's own colour, however many there are."""
+    return list(zip(levels, SHADES[-len(levels) :], strict=True))
+
+
+def _draw_panel(ax: Axes, panel: Panel, shown: Shown, levels: Sequence[float], lines: int) -> None:
     """`lines` are as many as the panels beside it need, so that all bars are equally thick."""
     sheet.panel_title(ax, panel.title)
-    cells = sorted(panel.cells, key=_width, reverse=True)
+    cells = sorted(panel.cells, key=lambda cell: _width(cell, levels[0]), reverse=True)
     ax.set_ylim(lines - 0.4, -0.6)
     ax.set_yticks(range(len(cells)), [_name(cell, shown) for cell in cells])
     for text in ax.get_yticklabels():
@@ -84,19 +90,21 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, lines: int) -> None:
     ax.tick_params(axis="y", length=0, pad=9)
     beside = ax.get_yaxis_transform()
     for place, cell in enumerate(cells):
-        _draw_cell(ax, cell, place, shown.styles[cell.label, cell.source])
+        _draw_cell(ax, cell, place, shown.styles[cell.label, cell.source], levels)
         note = ax.text(1.03, place, " ", transform=beside, va="center", size=6.5, color=INK)
-        write(note, _width_text(cell))
+        write(note, _width_text(cell, levels[0]))
 
 
-def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
+def _draw_cell(
+    ax: Axes, cell: ShownCell, place: int, style: LineStyle, levels: Sequence[float]
+) -> None:
     best = cell.runs.best
     assert best is not None
-    for level, amount in zip(LEVELS, SHADES, strict=True):
+    for level, amount in _shaded(levels):
         window = cell.runs.window(level)
         if window is not None:
-            _draw_bar(ax, window, place, shade(style.colour, amount), level == LEVELS[0])
-    window = cell.runs.window(LEVELS[0])
+            _draw_bar(ax, window, place, shade(style.colour, amount), level == levels[0])
+    window = cell.runs.window(levels[0])
     if window is None:
         reached = best_text(cell.runs)
         if not cell.runs.all_diverged:
@@ -118,7 +126,7 @@ def _draw_cell(ax: Axes, cell: ShownCell, place: int, style: LineStyle) -> None:
         )
         write(note, reached)
         return
-    spread = seed_spread(cell.runs, LEVELS[0])
+    spread = seed_spread(cell.runs, levels[0])
     for edge, is_open in (
         (spread and spread.low_edge, window.open_low),
         (spread and spread.high_edge, window.open_high),
@@ -151,18 +159,18 @@ def _name(cell: ShownCell, shown: Shown) -> str:
     return plain(cell.label) + source
 
 
-def _width(cell: ShownCell) -> tuple[float, float]:
-    window, best = cell.runs.window(LEVELS[0]), cell.runs.best
+def _width(cell: ShownCell, tau: float) -> tuple[float, float]:
+    window, best = cell.runs.window(tau), cell.runs.best
     return window.decades if window else -1.0, best.mean if best else 0.0
 
 
-def _width_text(cell: ShownCell) -> str:
+def _width_text(cell: ShownCell, tau: float) -> str:
     """2.6 [2.4, 2.8], with ≥ where the grid ended first; a rate or two show no window's absence."""
-    window, tried = cell.runs.window(LEVELS[0]), len(cell.runs.scored_rates)
+    window, tried = cell.runs.window(tau), len(cell.runs.scored_rates)
     if window is None:
         return "none" if tried > 2 else f"{count_text(tried, 'rate')} tried"
     text = f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
-    [found] = windows_by_threshold(cell.runs, LEVELS[:1])
+    [found] = windows_by_threshold(cell.runs, (tau,))
     if found.interval:
         text += f" [{found.interval[0]:.1f}, {found.interval[1]:.1f}]"
     return text

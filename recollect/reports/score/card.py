@@ -50,7 +50,7 @@ def read_mixer(text: str) -> ScoredMixer:
 def card_sweep(card: str, mixer: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
     """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits."""
     if card not in CARDS:
-        raise SpecError(f"--card {shorten(card)}: {suggest(card, CARDS)}")
+        raise SpecError(f"--card {shorten(card)}: {suggest(card, (*CARDS, 'auto'))}")
     text = Path(__file__).with_name(f"{card}.toml").read_text(encoding="utf-8")
     return parse_sweep(text, [*mixer.overrides, *overrides], origin=f"score:{card}")
 

@@ -19,10 +19,15 @@ def verdict(score: MixerScore, baselines: Sequence[MixerScore]) -> str:
     known = [other for other in baselines if headline in other.cells]
     if known and summary.best is not None:
         sentence += f"; {_rank(score, known, headline)}"
-    missing = len(summary.cell.rows) - summary.cell.scored_runs
+    missing = _missing(summary)
     if missing and summary.best is not None:
         sentence += f"; so far, {missing} of {len(summary.cell.rows)} runs are missing"
     return f"{sentence}."
+
+
+def _missing(summary: CellSummary) -> int:
+    """How many of its runs have no result yet."""
+    return len(summary.cell.rows) - summary.cell.scored_runs
 
 
 def _result(summary: CellSummary) -> str:
@@ -33,8 +38,9 @@ def _result(summary: CellSummary) -> str:
     if summary.cell.all_diverged:
         return f"diverges at every rate tried on {what}"
     if summary.window is None:
+        recalls = "has not recalled" if _missing(summary) else "does not recall"
         return (
-            f"does not recall {what}: best {score_text(summary.best.mean)} at "
+            f"{recalls} {what}: best {score_text(summary.best.mean)} at "
             f"{rate_text(summary.best.lr)}, chance {score_text(summary.cell.chance)}"
         )
     window = summary.window

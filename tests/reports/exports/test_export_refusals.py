@@ -55,6 +55,10 @@ def test_missing_pyarrow_names_its_extra(folder, command, monkeypatch):
         ),
         (["--format", "parket"], "--format parket: no such format; did you mean parquet?"),
         (
+            ["--curves"],
+            "--curves: for json alone (csv is asked for); add --format json, or leave it out",
+        ),
+        (
             ["--to", "wandb", "--format", "csv"],
             "--to wandb: replays whole runs with their curves; leave out --format, --curves and "
             "--salvage",

@@ -130,6 +130,43 @@ def test_panels_in_the_order_of_the_rows_if_that_is_asked_for():
     assert titles == ["width 64", "width 8", "width 16"]
 
 
+@pytest.mark.parametrize(
+    ("tau", "levels"), [(0.9, [0.9, 0.95, 0.98]), (0.5, [0.5, 0.9, 0.95]), (0.99, [0.99])]
+)
+def test_windows_are_drawn_at_the_level_asked_for_and_the_usual_ones_above(tau, levels):
+    figure = draw("windows", source(make_sweep(WIDE)), look=Look(tau=tau))
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"τ = {tau:g}" for tau in levels]
+    assert f"W({tau:g}) in decades" in " ".join(words(figure).split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "look", "message"),
+    [
+        (
+            "curves",
+            Look(tau=0.5),
+            "--tau 0.5: curves shows no such thing; leave it out, or draw rates or windows or "
+            "scaling",
+        ),
+        (
+            "windows",
+            Look(band="std"),
+            "--band std: windows shows no such thing; leave it out, or draw rates or scaling",
+        ),
+        (
+            "rates",
+            Look(against="width"),
+            "--against width: rates shows no such thing; leave it out, or draw scaling",
+        ),
+    ],
+)
+def test_a_setting_that_a_picture_does_not_show_is_refused(kind, look, message):
+    with pytest.raises(SpecError) as caught:
+        draw(kind, source(two_mixers()), look=look)
+    assert str(caught.value) == message
+
+
 def test_only_the_rows_that_were_asked_for():
     rows = make_sweep(WIDE) + make_sweep(WIDE, width=128)
     figure = draw("rates", source(rows), where=("model.width=128",))

@@ -158,6 +158,15 @@ def test_a_sentence_says_what_is_still_missing():
     assert verdict(score, []).endswith("; so far, 1 of 27 runs are missing.")
 
 
+def test_what_is_not_finished_has_not_recalled_yet():
+    rows = rows_of(score=lambda *_: 0.2)
+    score = score_mixer("mine", rows, {})
+    assert verdict(score, []).startswith("mine does not recall 3 pairs at width 64: best 0.200")
+    rows[0] = replace(rows[0], status="todo", accuracy=None)
+    score = score_mixer("mine", rows, {})
+    assert verdict(score, []).startswith("mine has not recalled 3 pairs at width 64: best 0.200")
+
+
 def test_the_picture_has_all_windows_with_ours_in_bold():
     asked = ScoreRequest.read("gpu", ["mamba"])
     results = RunSet(asked.baselines.rows["mamba"], asked.baselines.curves)
