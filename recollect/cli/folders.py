@@ -1,5 +1,6 @@
 """Verbs about folders of results: status, check, merge, export."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,12 +9,12 @@ import typer
 from recollect.cli import completing
 from recollect.cli.options import Folder, Plugins, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say, write
-from recollect.errors import StoreError, noticing_damage
+from recollect.errors import StoreError, command_text, noticing_damage
 
 if TYPE_CHECKING:
     from recollect.store import Store
 
-MOST_CELLS = 60  # that `status` lists
+MOST_CELLS, MOST_NOTES = 60, 5  # that `status` lists
 
 
 def status(folder: Folder) -> None:
@@ -46,9 +47,21 @@ def status(folder: Folder) -> None:
             _say_sweeps(store)
             _say_drift(store)
             _show_cells(store)
-            for note in store.notes()[-5:] if len(stores) == 1 else ():
+            _say_failures(store, path)
+            notes = [note for note in store.notes() if note.kind != "error"]  # said above
+            for note in notes[-MOST_NOTES:] if len(stores) == 1 else ():
                 lines = note.text.strip().splitlines() or [""]
                 say(f"note: {note.kind}: {lines[-1]}")
+
+
+def _say_failures(store: "Store", folder: Path) -> None:
+    from recollect.analysis import count_text
+
+    reasons = Counter(row.failure or "unknown" for row in store.rows() if row.status == "failed")
+    for reason, count in reasons.most_common(MOST_NOTES):
+        say(f"failed: {count_text(count, 'run')}: {reason}")
+    if reasons:
+        say(f"`{command_text('failures', folder)}` shows where")
 
 
 def _say_drift(store: "Store") -> None:

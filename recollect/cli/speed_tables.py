@@ -94,7 +94,7 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
 
 
 def state_table(cells: Sequence[Cell], most: int) -> Table:
-    """A line per mixer and cell: how many runs have ended, the best so far, the time left."""
+    """A line per mixer and cell: how many runs have a result, the best so far, the time left."""
     times = remaining_s(cells)
     table = plain_table("cell", "done", "best so far", "window so far", "left")
     for cell, left_s in list(zip(cells, times, strict=True))[:most]:
@@ -115,7 +115,10 @@ def state_table(cells: Sequence[Cell], most: int) -> Table:
 
 
 def _done(rows: Sequence[RunRow]) -> str:
-    return f"{sum(row.is_finished for row in rows)}/{len(rows)}"
+    """How many have a result, and how many will have none."""
+    failed = sum(row.status == "failed" for row in rows)
+    text = f"{sum(row.has_result for row in rows)}/{len(rows)}"
+    return f"{text}, {failed} failed" if failed else text
 
 
 def _left(rows: Sequence[RunRow], seconds: float | None) -> str:

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import NullFormatter
 
 from recollect.analysis import Cell, rate_text
 from recollect.errors import SpecError
@@ -200,6 +201,8 @@ def rate_axis(ax: Axes, low: float, high: float) -> None:
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     shown = [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25] or [low]
     ax.set_xticks(shown, [rate_text(tick) for tick in shown])
+    # Within a decade matplotlib would label some of the small ticks too, in its own way.
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("learning rate")
 
 

@@ -161,6 +161,20 @@ def test_status_says_what_a_lost_process_means(command, tmp_path):
     assert "4711" not in told
 
 
+def test_status_says_each_reason_of_failed_runs_once(command, tmp_path):
+    failed = {"score": None, "status": "failed", "failure": "error: ValueError: one"}
+    rows = [make_row(lr=1e-3, score=0.5), *(make_row(lr=lr, **failed) for lr in (1e-2, 1e-1))]
+    make_store(tmp_path, rows)
+    with Store.open(tmp_path) as store:
+        store.note("error", "runs a b\nTraceback\nValueError: one\nsecond line of it")
+    _, told, _ = command("status", tmp_path)
+    assert told.splitlines()[-2:] == [
+        "failed: 2 runs: error: ValueError: one",
+        f"`recollect failures {tmp_path}` shows where",
+    ]
+    assert "1/3, 2 failed" in told
+
+
 def test_status_calls_no_rate_best_where_every_run_diverged(command, tmp_path):
     lost = [
         make_row(lr=lr, score=None, status="diverged", diverged_step=3) for lr in (1e-2, 1e-1, 1.0)

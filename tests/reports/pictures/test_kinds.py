@@ -32,6 +32,14 @@ def test_rates_show_means_bands_crosses_and_windows():
     assert drawn == set(ZOOLOGY_RATES)
 
 
+def test_rates_within_a_decade_are_labelled_in_one_way():
+    figure = draw("rates", source(make_sweep({1e-3: [0.5], 4.6e-3: [0.6]})))
+    figure.draw_without_rendering()
+    axis = figure.axes[0].xaxis
+    assert [label.get_text() for label in axis.get_ticklabels()] == ["1e-3", "3e-3"]
+    assert not any(label.get_text() for label in axis.get_ticklabels(minor=True))
+
+
 def test_an_open_window_ends_in_an_arrow():
     (ax,) = draw("rates", source(make_sweep(OPEN))).axes
     assert [line.get_marker() for line in lines(ax, "window's end")] == ["|", ">"]
