@@ -2,12 +2,16 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recollect.errors import printable
 from recollect.reports.live.terminal import Printable, silence
 from recollect.reports.live.terminal import say as say
 from recollect.reports.live.terminal import write as write
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Column, Table
 
 MOST_COMPLAINTS = 5
 
@@ -36,10 +40,61 @@ def show_step(text: str, is_last: bool = True) -> None:
 
 def render(renderable: Any) -> None:
     """A table, or something else that rich draws."""
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.table import Table
 
     # A pipe wants whole lines. Written here: rich ends the process where a pipe is closed.
     console = Console(width=None if sys.stdout.isatty() else 200)
+    parts = renderable.renderables if isinstance(renderable, Group) else [renderable]
+    taken = [fit_columns(part, console) for part in parts if isinstance(part, Table)]
+    console.width = max([console.width, *taken])
     with console.capture() as drawn:
         console.print(Printable(renderable))
     write(drawn.get())
+
+
+def fit_columns(table: "Table", console: "Console") -> int:
+    """Choose the widths of a table so that no name or number is cut off, as rich would do: headings
+    are broken into lines first, then the widest columns. Returns the columns it takes, which may be
+    more than there are. A table that has widths of its own is left as it is.
+    """
+    if any(column.width or column.ratio for column in table.columns):
+        return 0
+    spans = [_spans(column, console) for column in table.columns]
+    padding = (table.padding[1] + table.padding[3]) * len(spans)
+    wanted = [span.whole for span in spans]
+    for least in ([span.body for span in spans], [span.word for span in spans]):
+        wanted = _narrowed(wanted, least, console.width - padding)
+    for column, width in zip(table.columns, wanted, strict=True):
+        column.width, column.no_wrap = width, False
+    return sum(wanted) + padding
+
+
+class _Spans(NamedTuple):
+    """What a column takes: all in one line, with its heading broken, with everything broken."""
+
+    whole: int
+    body: int
+    word: int
+
+
+def _spans(column: "Column", console: "Console") -> _Spans:
+    from rich.measure import Measurement
+
+    endless = console.options.update(width=sys.maxsize)
+    heading = Measurement.get(console, endless, column.header)
+    cells = [Measurement.get(console, endless, cell) for cell in column.cells]
+    body = max([heading.minimum, *(cell.maximum for cell in cells)])
+    word = max([heading.minimum, *(cell.minimum for cell in cells)])
+    return _Spans(max(heading.maximum, body), body, word)
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """The widest gives way first."""
+    found = list(widths)
+    while sum(found) > room:
+        loose = [place for place, width in enumerate(found) if width > least[place]]
+        if not loose:
+            break
+        found[max(loose, key=lambda place: found[place])] -= 1
+    return found

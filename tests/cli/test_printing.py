@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rows_made import make_row
 
-from recollect.cli.printing import render
+from recollect.cli.printing import fit_columns, render
 from recollect.cli.tables import plain_table
 from recollect.reports.live.progress import Progress
 from recollect.reports.live.terminal import Printable
@@ -68,3 +68,25 @@ def test_no_verb_prints_a_stored_escape(tmp_path: Path, command: Callable[..., A
         assert "boom" in said.out or verb[0] == "status"
         for letter in "\x1b\x07\x9b\r\u202e":
             assert letter not in said.out + said.err, verb
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_no_name_or_number_of_a_table_is_cut_off(columns: int) -> None:
+    table = plain_table("mixer", "steps to solve", "between rates", "what it is")
+    table.add_row("linear_attention", "150", "3.82e-4 .. 1.39e-1", "a feature map in its place")
+    console = Console(file=io.StringIO(), force_terminal=False, width=columns)
+    assert fit_columns(table, console) <= columns
+    console.print(table)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in said
+    for word in ("linear_attention", "150", "3.82e-4", "1.39e-1", "feature", "solve"):
+        assert word in said
+    assert max(map(len, said.splitlines())) <= columns
+    assert ("3.82e-4 .. 1.39e-1" in said) == (columns > 50)
+
+
+def test_a_table_that_cannot_fit_is_wider_than_the_terminal() -> None:
+    table = plain_table("mixer", "rate")
+    table.add_row("linear_attention", "3.82e-4")
+    console = Console(file=io.StringIO(), width=10)
+    assert fit_columns(table, console) == len("linear_attention") + len("3.82e-4") + 2 * 2

@@ -57,11 +57,7 @@ def _table(title: str, *columns: str) -> Table:
         title_style="",
     )
     for column in columns:
-        table.add_column(
-            Text(column),
-            justify="left" if column == "mixer" else "right",
-            no_wrap=column == "mixer",
-        )
+        table.add_column(Text(column), justify="left" if column == "mixer" else "right")
     return table
 
 
