@@ -18,6 +18,7 @@ def mixers(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help="show the options of this one",
             autocompletion=completing.offer(completing.mixers),
         ),
@@ -41,6 +42,7 @@ def tasks(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help="show the options of this one",
             autocompletion=completing.offer(completing.tasks),
         ),
@@ -56,6 +58,7 @@ def presets(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help="print this one's specification: fig1, fig1:small, ...",
             autocompletion=completing.offer(completing.presets),
         ),
@@ -75,6 +78,7 @@ def recipes(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="NAME",
             help="print this one with its reasons",
             autocompletion=completing.offer(completing.recipes),
         ),

@@ -199,10 +199,9 @@ def export(
 ) -> None:
     """Results for other programs: a table of runs, a data set, or runs in an experiment tracker.
 
+    \b
     recollect export out -o runs.csv
-
     recollect export out --format parquet -o dataset
-
     recollect export out --to tensorboard -o runs
     """
     from recollect.analysis import count_text

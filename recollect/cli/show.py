@@ -110,7 +110,7 @@ def figure(
         typer.Argument(
             metavar="NAME",
             help="rates, windows, curves or scaling, of any rows; or the study's: fig1 to fig7, "
-            "fig11 to fig13, table1 to table4; why",
+            "fig11 to fig13, table1 to table4; or why: what makes a window wide",
             autocompletion=completing.offer(completing.figures),
         ),
     ],
@@ -161,8 +161,8 @@ def figure(
 ) -> None:
     """Draw a picture of any rows, or one of the study's figures and tables.
 
+    \b
     recollect figure rates out -o rates.pdf --size 7 --no-title
-
     recollect figure windows mine --compare theirs --where model.width=64
     """
     from recollect.analysis import TAU

@@ -110,7 +110,7 @@ def test_another_version_of_the_file_is_refused(stopped, command):
     plugin.write_text(PLUGIN + "\n# another\n")
     said = command("resume", out, "--plugin", plugin, "--device", "cpu")
     assert said.code == 2
-    assert "is another version of the plugin than" in said.err
+    assert "is another version of the plug-in than" in said.err
 
 
 def test_a_file_that_was_loaded_without_being_named_is_loaded_by_processes_too(

@@ -215,7 +215,7 @@ def test_an_edited_cell_is_another_run_and_refuses_the_old_one(notebook, make_ru
     assert make_run({"model.mixer": "mine"}).run_id == old.run_id
     notebook.run(CELL.format(factor="3"))
     assert make_run({"model.mixer": "mine"}).run_id != old.run_id
-    with pytest.raises(SpecError, match="is another version of the plugin than"):
+    with pytest.raises(SpecError, match="is another version of the plug-in than"):
         RunSpec.from_json(old.canonical_json())
 
 

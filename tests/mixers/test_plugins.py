@@ -39,7 +39,7 @@ def test_a_changed_file_is_another_run_and_refuses_the_old_one(make_run, tmp_pat
         RunSpec.from_json(old.canonical_json())
     sources = old.model.mixer.source, new.model.mixer.source
     assert str(caught.value) == (
-        f"model.mixer.source: {sources[0]} is another version of the plugin than {sources[1]} "
+        f"model.mixer.source: {sources[0]} is another version of the plug-in than {sources[1]} "
         "here; bring that file back, or sweep anew"
     )
 

@@ -152,7 +152,7 @@ def _identity(name: str, source: Source) -> dict[str, Any]:
 def _first_line(module: type[nn.Module]) -> str:
     """Of its own docstring: one that it inherits is about something else."""
     text = inspect.cleandoc(vars(module).get("__doc__") or "")
-    return text.splitlines()[0] if text else "plug-in"
+    return text.splitlines()[0].rstrip(".") if text else "plug-in"
 
 
 def _signature_options(name: str, module: type[nn.Module]) -> type[MixerSpec]:
@@ -193,7 +193,7 @@ def _same_as(here: Source) -> Callable[[str], str]:
         digest = known or here.digest()
         if source != digest:
             raise ValueError(
-                f"{source} is another version of the plugin than {digest} here; bring that file "
+                f"{source} is another version of the plug-in than {digest} here; bring that file "
                 "back, or sweep anew"
             )
         return source

@@ -96,6 +96,10 @@ def test_recipes_stand_beside_one_another(mixed):
     assert "train next" in text
     alone = shown(*tables({"zoology": other}, by_recipe=False))
     assert "C11" in alone
+    # No heading stands over nothing.
+    none = shown(*tables({"zoology": other}, by_recipe=True)).splitlines()
+    assert COUNTS.match(none[0])
+    assert none[1].startswith("not enough data: C1, ")
 
 
 def test_a_pipe_gets_whole_lines(mixed):

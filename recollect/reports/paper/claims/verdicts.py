@@ -36,7 +36,9 @@ def tables(found: ByRecipe, by_recipe: bool) -> list[Any]:
     cells = cells_to_train(first)
     shown: list[Any] = []
     if by_recipe:
-        shown += [*(Text(summary(own)) for own in found.values()), table_by_recipe(found)]
+        shown += [Text(summary(own)) for own in found.values()]
+        decided = table_by_recipe(found)
+        shown += [decided] if decided.rows else []
         shown.append(Text(f"not enough data: {', '.join(undecided(found)) or 'none'}"))
         shown.append(Text("numbers: recollect claims DIR --recipe NAME, or --json"))
     else:
