@@ -138,7 +138,10 @@ def merge(
         typer.Argument(metavar="FROM", help="folders of results, or folders of such folders"),
     ],
 ) -> None:
-    """Join results of several machines: copy what is missing, never overwrite."""
+    """Join results of several machines: copy what is missing, never overwrite.
+
+    Weights and checkpoints stay where they are.
+    """
     from recollect.analysis import count_text
     from recollect.store.joining.merging import merge as merge_stores
 
