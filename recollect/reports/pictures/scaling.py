@@ -37,7 +37,7 @@ AXES = {
 AXIS_WORDS = {"depth": "layers", "state": "state (floats per layer and sequence)"}
 ROOM = 0.06  # beside the values, of what they span
 TICK_GAP = 0.13  # between two ticks, of the same: their labels are side by side
-ARROW = 0.12  # decades
+ARROW, LEAST_DECADES = 0.12, 1.0  # of an arrow, and of the axis where nothing is solved
 
 
 def draw(shown: Shown, look: Look) -> Figure:
@@ -66,7 +66,8 @@ def draw(shown: Shown, look: Look) -> Figure:
             _size_axis(lower, values, is_counted=AXES[against][0] in MEASURED)
             sheet.draw_floors(upper, [cell.runs for cell in panel.cells])
             _draw_panel(upper, lower, panel, shown, look, against)
-        axes[1, 0].set_ylim(bottom=-0.05 * axes[1, 0].get_ylim()[1])
+        highest = max(axes[1, 0].get_ylim()[1], LEAST_DECADES)
+        axes[1, 0].set_ylim(-0.05 * highest, highest)
         what = (
             f"Every mixer at its best rate against {AXIS_WORDS.get(against, against)}: {score} "
             f"above, window W({look.tau:g}) below (0: not solved; an arrow: at least so wide)."

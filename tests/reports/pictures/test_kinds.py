@@ -122,6 +122,13 @@ def test_scaling_shows_best_score_and_window_against_the_first_size_that_differs
     assert any("at least" in str(group.get_label()) for group in lower.containers)
 
 
+def test_scaling_shows_a_decade_where_nothing_is_solved():
+    nowhere = {1e-3: [0.2, 0.3], 1e-2: [0.1, 0.2]}
+    rows = make_sweep(nowhere, width=64) + make_sweep(nowhere, width=128)
+    _, lower = draw("scaling", source(rows)).axes
+    assert lower.get_ylim() == (-0.05, 1.0)
+
+
 def test_ticks_of_scaling_leave_room_for_their_labels():
     sizes = (574_000, 575_000, 578_000, 588_000, 589_000, 590_000, 601_000)
     rows = [
