@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from recollect.reports.paper.study import RATES
 from recollect.spec.recipes import recipe_of
 from recollect.spec.sweep import Sweep, read_sweep
 
 QUEUE = Path(__file__).parents[1] / "results" / "h200" / "queue"
 FILES = sorted(QUEUE.glob("*.toml"))
-RATES = 13
+PARTS = ("campaign:next:", "campaign:solving:")
 ZOOLOGY = {1e-4, 4.642e-4, 2.154e-3, 1e-2}
 
 
@@ -34,13 +35,14 @@ def test_a_file_has_as_many_runs_as_it_says(file):
 
 
 def test_every_cell_has_all_rates_and_three_seeds(file):
+    """The files 00* ask for cells of the others, some of them at a few of their rates."""
     _, sweep = file
     rates = {run.train.lr for run in sweep.runs}
     seeds = {run.seed for run in sweep.runs}
-    assert len(rates) == RATES
-    assert rates >= ZOOLOGY
+    assert rates <= set(RATES)
+    assert sweep.name.startswith(PARTS) or rates == set(RATES) >= ZOOLOGY
     assert len(seeds) == 3
-    assert len(sweep.runs) % (RATES * len(seeds)) == 0
+    assert len(sweep.runs) % (len(rates) * len(seeds)) == 0
 
 
 def test_all_of_it_is_the_studys_recipe(file):
