@@ -51,9 +51,14 @@ def train_and_tell(
             )
     except ReaderGone:
         raise Stopped(
-            f"stopped, since nobody reads its output any more; go on with `{_resume(folder)}`",
+            "stopped, since nobody reads its output any more; go on with "
+            f"`{again or _resume(folder)}`",
             OUTPUT_CLOSED,
         ) from None
+    except Stopped as stopped:
+        if again is None:
+            raise
+        raise Stopped(f"stopped; go on with `{again}`", stopped.exit_code) from None
     again = again or _resume(folder)
     _say_results(folder, budget, outcome, again)
     if outcome.counts["running"]:
