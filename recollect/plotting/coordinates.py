@@ -3,7 +3,8 @@ and the label of its line.
 
 A label is the mixer and whatever else tells cells of that mixer apart once task, width and depth
 are known. What follows from those three, such as a batch that shrinks as rows grow longer, goes
-unsaid.
+unsaid; but an option of the mixer only if it follows from one of them alone, as heads do that grow
+with the width. A line in one panel and a line in another have one label only if they are one model.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.naming import join_name, settings_texts, telling_keys
+from recollect.analysis.naming import MIXER_OPTIONS, join_name, settings_texts, telling_keys
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.analysis.wording import value_text
 
@@ -85,7 +86,24 @@ def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ..
         {key: value for key, value in flat.items() if not key.startswith(TASK)} for flat in settings
     ]
     keys = _other_keys(own, [WIDTH, DEPTH, MIXER])
-    return settings_texts(own, telling_keys(own, places, keys))
+    options = [
+        key for key in keys if key.startswith(MIXER_OPTIONS) and not _follows(key, own, places)
+    ]
+    needed = {*telling_keys(own, places, keys), *telling_keys(own, [()] * len(own), options)}
+    return settings_texts(own, [key for key in keys if key in needed])
+
+
+def _follows(
+    key: str, settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ...]]
+) -> bool:
+    """Whether one of the coordinates alone says what the value is."""
+    for coordinate in zip(*places, strict=True):
+        pairs = {
+            (at, canonical(flat.get(key))) for at, flat in zip(coordinate, settings, strict=True)
+        }
+        if len(pairs) == len({at for at, _ in pairs}):
+            return True
+    return False
 
 
 def _other_keys(settings: Sequence[dict[str, Any]], known: Sequence[str]) -> list[str]:

@@ -74,3 +74,27 @@ def test_what_is_to_go_unsaid_tells_no_cells_apart():
     assert len({place.label for place in places_of(rows)}) == 2
     first, second = find_coordinates(group_cells(rows), unsaid={"model.dropout"})
     assert first == second
+
+
+def mixer_at(name, width, depth, length, **options):
+    row = make_row(name, model={"width": width, "depth": depth, "mixer": {"name": name, **options}})
+    return with_task(row, length=length)
+
+
+def test_two_panels_share_a_label_only_if_it_is_one_model():
+    """A model without its convolution is no line of the one with it, whatever their places."""
+    rows = [
+        mixer_at("mamba", 64, 2, 64, kernel=0),
+        mixer_at("mamba", 64, 1, 64, kernel=4),
+        mixer_at("mamba", 64, 2, 256, kernel=4),
+    ]
+    assert [place.label for place in places_of(rows)] == [
+        "mamba, kernel 0",
+        "mamba, kernel 4",
+        "mamba, kernel 4",
+    ]
+
+
+def test_an_option_that_grows_with_the_width_goes_unsaid():
+    rows = [mixer_at("attention", 64 * heads, 2, 64, heads=heads) for heads in (1, 2, 4)]
+    assert [place.label for place in places_of(rows)] == ["attention"] * 3
