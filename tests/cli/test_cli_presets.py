@@ -95,7 +95,7 @@ def test_a_preset_within_a_budget_and_on_to_its_end(command, tmp_path: Path):
     assert said.code == 0
     assert command("status", out).out.splitlines()[:2] == [
         "30 planned = 30 done + 0 diverged + 0 failed + 0 running + 0 todo",
-        "recipes: study 30",
+        "recipes: plain 30",
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_budget_that_is_over_at_once_is_no_failure(command, tmp_path: Path):
         f"go on with `recollect resume {out} --budget 0.0001`, or without a limit with "
         f"`recollect resume {out}`",
     ]
-    assert "30 todo\nrecipes: study 30\n" in command("status", out).out
+    assert "30 todo\nrecipes: plain 30\n" in command("status", out).out
 
 
 def test_a_preset_can_be_foretold(command, tmp_path: Path):
