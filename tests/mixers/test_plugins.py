@@ -81,17 +81,6 @@ def test_a_plugin_that_cannot_be_loaded_is_one_line(tmp_path: Path, text, messag
     assert str(caught.value) == message.format(path=path)
 
 
-def test_a_plugin_without_a_mixer(tmp_path: Path):
-    REGISTERED.clear()
-    path = tmp_path / "forgotten.py"
-    path.write_text(PLUGIN.replace('@recollect.mixer("filed")', ""))
-    with pytest.raises(SpecError) as caught:
-        load_plugin(path)
-    assert str(caught.value) == (
-        f'--plugin {path}: registers no mixer; put @recollect.mixer("NAME") above its class'
-    )
-
-
 def test_a_plugin_that_is_no_python_file(tmp_path: Path):
     with pytest.raises(
         SpecError,

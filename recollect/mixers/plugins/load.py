@@ -58,10 +58,6 @@ def load_plugin(path: Path) -> None:
         imported = own_modules(file.parent)
         _helpers.update(imported.keys() - before - {name})
     refuse_unseen({key: imported[key] for key in _helpers}, file)
-    if not REGISTERED:
-        raise SpecError(
-            f'--plugin {path}: registers no mixer; put @recollect.mixer("NAME") above its class'
-        )
 
 
 def refuse_unseen(imported: dict[str, Path], plugin: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 import recollect
+from recollect.analysis import count_text
 from recollect.running.planning.memory import free_memory
 from recollect.running.processes.devices import why_no_gpu
 from recollect.training.environment import device_name
@@ -29,7 +30,8 @@ def describe_machine() -> list[Finding]:
         Finding("torch", torch.__version__),
         Finding(
             "cpu",
-            f"{torch.get_num_threads()} threads, {free_memory(cpu) / 1e9:.1f} GB of memory free",
+            f"{count_text(torch.get_num_threads(), 'thread')}, "
+            f"{free_memory(cpu) / 1e9:.1f} GB of memory free",
         ),
         *_gpus(),
         _triton(),
