@@ -8,7 +8,6 @@ import pytest
 
 from recollect.errors import SpecError
 from recollect.mixers.plugins.load import load_plugin
-from recollect.mixers.plugins.register import REGISTERED
 from recollect.spec.run import RunSpec
 
 pytestmark = pytest.mark.usefixtures("plugins")
