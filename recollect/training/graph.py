@@ -40,7 +40,10 @@ class RecordedStep:
         # A recording has their addresses, so they live as long as it does.
         self._constants: list[Tensor] = []
 
-    def __call__(self, work: Callable[[], None], parts: Sequence[Part]) -> None:
+    def __call__(
+        self, work: Callable[[], None], parts: Sequence[Part], undo: Callable[[], None]
+    ) -> None:
+        """`undo` takes back what a recording that fails leaves half done."""
         if self._calls < WARM_CALLS or not all(part.recordable for part in parts):
             self._calls += 1
             work()
@@ -52,6 +55,7 @@ class RecordedStep:
             except Exception as error:
                 if isinstance(error, torch.OutOfMemoryError) or not _give_up(parts):
                     raise
+                undo()
                 work()
                 return
         self._graph.replay()

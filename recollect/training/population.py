@@ -134,7 +134,7 @@ class Population:
             else:
                 self._batch = _copy_batch(batch, self._batch)
                 mixers = [block.mixer for block in self.model.layers]
-                self._recorded(self._forward_backward_update, mixers)
+                self._recorded(self._forward_backward_update, mixers, self.model.zero_grad)
         self._step += 1
         self._steps_since_evaluation += 1
 
@@ -144,7 +144,6 @@ class Population:
         """
         batch = self._batch
         assert batch is not None
-        self.model.zero_grad()  # of a step that was not finished
         precision = self.members[0].train.precision
         with matmul_precision(self.device, precision):
             with autocast(self.device, precision):

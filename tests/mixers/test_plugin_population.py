@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import recollect
 from recollect.mixers.base import Site
 from recollect.mixers.build import build_mixer
-from recollect.mixers.plugins import stack
+from recollect.mixers.plugins import stack, trial
 from recollect.mixers.plugins.stack import PluginMixer
 from recollect.mixers.registry import MIXERS
 from recollect.model.layers import initialise
@@ -165,7 +165,7 @@ def looking_at_values_fails() -> Iterator[None]:
 def test_a_recording_is_trusted_only_if_it_is_the_same_function(
     module, record, is_trusted, monkeypatch
 ):
-    monkeypatch.setattr(stack, "record", record)
+    monkeypatch.setattr(trial, "record", record)
     monkeypatch.setattr(stack, "refusing_to_wait", looking_at_values_fails)
     mixer = stack_of(module)
     before = {name: value.clone() for name, value in mixer.state_dict().items()}

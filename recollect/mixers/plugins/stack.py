@@ -12,7 +12,7 @@ is the same function.
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
@@ -22,16 +22,10 @@ from torch.func import functional_call, vmap
 from recollect.mixers.base import Mixer, Site
 from recollect.mixers.options import MixerSpec
 from recollect.mixers.plugins.register import REGISTERED
+from recollect.mixers.plugins.trial import Trial, are_close
 from recollect.model.layers import Kind, stacked_tensors
 from recollect.ops import randomness
-from recollect.ops.recording import beside_the_stream, record, refusing_to_wait
-
-CHECKED_ROWS = 2  # of a batch, by which the two ways are compared
-# Of the largest value; products in tf32 lie this far apart, mistakes of a rule much farther.
-AGREEMENT = 1e-2
-
-
-Way = Callable[[Tensor], Tensor]  # x_PBLD to y_PBLD
+from recollect.ops.recording import beside_the_stream, refusing_to_wait
 
 
 class WrongShapeError(TypeError):
@@ -93,9 +87,9 @@ class ModuleStack(Mixer):
 
     def is_at_once(self, x_PBLD: Tensor) -> bool:
         """Whether vmap computes all members of such an input together."""
-        if self._together is None:
-            self._together = x_PBLD.is_cuda and self._try_out(x_PBLD)
-        return self._together
+        if self._together is None and x_PBLD.is_cuda:
+            self._try_out(x_PBLD)
+        return bool(self._together)
 
     def _at_once(self, x_PBLD: Tensor) -> Tensor:
         tensors = self._own_tensors()
@@ -137,28 +131,27 @@ class ModuleStack(Mixer):
 
     # ---- trials, each with a few rows ----
 
-    def _try_out(self, x_PBLD: Tensor) -> bool:
-        """Whether by vmap; and what a recording has to know, all of it as it trains."""
+    def _try_out(self, x_PBLD: Tensor) -> None:
+        """Find out whether by vmap, and what a recording has to know, all of it as it trains."""
         was_training = self.training
         self.train()
         self._together = self._agrees(x_PBLD)
         self._draws = not self._together and self._is_drawing(x_PBLD)
         self.recordable = not self._draws and self._records(x_PBLD)
         self.train(was_training)
-        return self._together
 
     def _agrees(self, x_PBLD: Tensor) -> bool:
         """Whether vmap works, and gives the outputs, gradients and buffers of the loop. A warning
         counts as not working: it says that vmap loops, slowly, inside.
         """
-        trial = _Trial(self, x_PBLD)
+        trial = Trial(self, x_PBLD)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 found = trial.observe(self._at_once)
         except Exception:  # whatever code from outside does under vmap, the loop is there
             return False
-        return _are_close(found, trial.observe(self._in_turn))
+        return are_close(found, trial.observe(self._in_turn))
 
     def _is_drawing(self, x_PBLD: Tensor) -> bool:
         """Whether it moves the device's generator."""
@@ -166,7 +159,7 @@ class ModuleStack(Mixer):
             torch.cuda.manual_seed(0)
             before = torch.cuda.get_rng_state(x_PBLD.device)
             member = {name: value[0] for name, value in self._own_tensors().items()}
-            _Trial(self, x_PBLD).observe(lambda x: self._member(member, x[0])[None])
+            Trial(self, x_PBLD).observe(lambda x: self._member(member, x[0])[None])
             after = torch.cuda.get_rng_state(x_PBLD.device)
         return not torch.equal(before, after)
 
@@ -174,7 +167,7 @@ class ModuleStack(Mixer):
         """Whether a recording, replayed with other numbers, gives what a call gives."""
         way = self._at_once if self._together else self._in_turn
         with beside_the_stream(x_PBLD.device):
-            trial = _Trial(self, x_PBLD)
+            trial = Trial(self, x_PBLD)
             wanted = trial.observe(way)
             try:
                 with refusing_to_wait():
@@ -182,7 +175,7 @@ class ModuleStack(Mixer):
                 found = trial.replayed(way)
             except Exception:  # whatever code from outside does, it can be called
                 return False
-            return _are_close(found, wanted)
+            return are_close(found, wanted)
 
     def constants(self) -> Iterator[Tensor]:
         """Tensors that modules keep as plain attributes, such as a mask made at the first call."""
@@ -201,57 +194,6 @@ class ModuleStack(Mixer):
         )  # each weight is used about once per token
 
 
-class _Trial:
-    """One input of a stack and what comes of it in several ways; the stack stays as it is."""
-
-    def __init__(self, stack: ModuleStack, x_PBLD: Tensor):
-        self.stack = stack
-        # Not in the precision of an autocast, whose rounding would hide what is looked for.
-        dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
-        self.x_PBLD = x_PBLD[:, :CHECKED_ROWS].detach().to(dtype, copy=True).requires_grad_()
-        self.own = [*stack.parameters(), *stack.buffers()]
-        self.before = [value.detach().clone() for value in self.own]
-        self.inputs = [self.x_PBLD, *(p for p in stack.parameters() if p.requires_grad)]
-
-    def observe(self, way: Way) -> list[Tensor]:
-        """Copies of outputs, gradients and buffers."""
-        try:
-            return [value.clone() for value in self._compute(way)]
-        finally:
-            self._restore()
-
-    def replayed(self, way: Way) -> list[Tensor]:
-        """The same from a recording that was made of another input."""
-        found: list[Tensor] = []
-
-        def work() -> None:
-            found[:] = self._compute(way)
-
-        wanted_PBLD = self.x_PBLD.detach().clone()
-        with torch.no_grad():
-            self.x_PBLD.copy_(0.5 - wanted_PBLD)
-        graph = record(work)
-        with torch.no_grad():
-            self.x_PBLD.copy_(wanted_PBLD)
-        self._restore()
-        graph.replay()
-        copies = [value.clone() for value in found]
-        self._restore()
-        return copies
-
-    def _compute(self, way: Way) -> list[Tensor]:
-        with torch.enable_grad(), torch.autocast(self.x_PBLD.device.type, enabled=False):
-            y_PBLD = way(self.x_PBLD)
-            gradients = torch.autograd.grad(y_PBLD.square().sum(), self.inputs, allow_unused=True)
-        known = [gradient for gradient in gradients if gradient is not None]
-        return [y_PBLD.detach(), *known, *self.stack.buffers()]
-
-    def _restore(self) -> None:
-        with torch.no_grad():
-            for value, before in zip(self.own, self.before, strict=True):
-                value.copy_(before)
-
-
 class PluginMixer(ModuleStack):
     """A registered plain module."""
 
@@ -265,15 +207,6 @@ class PluginMixer(ModuleStack):
             if name in inspect.signature(module).parameters
         }
         return module(**given, **options)
-
-
-def _are_close(some: list[Tensor], others: list[Tensor]) -> bool:
-    return len(some) == len(others) and all(
-        one.shape == other.shape
-        and bool((one - other).abs().max() <= AGREEMENT * other.abs().max().clamp(min=1e-6))
-        for one, other in zip(some, others, strict=True)
-        if one.numel()
-    )
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

@@ -21,6 +21,7 @@ from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.windows import find_window
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
+from recollect.reports.paper.claims.thresholds import FINEST_STEP, LEAST_SPAN
 from recollect.rows import RunRow
 from recollect.spec.base import Later, Spec
 from recollect.spec.cell import cell_id
@@ -31,9 +32,6 @@ from recollect.spec.train import TrainSpec
 
 # Two cells are compared only where these agree: what is trained on what.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
-# A window is known if the rates around each of its ends are at most so many decades apart; an end
-# that was not found, or that there is none, after a search over so many decades.
-STEP, SPAN = 0.55, 2.0
 
 
 @dataclass(frozen=True)
@@ -110,17 +108,19 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
 
 
 def _is_searched(cell: Cell) -> bool:
-    """Whether its window is known, or that there is none."""
+    """Whether its window is known, with rates at most FINEST_STEP apart around each end; or that
+    it has no end or is none, after a search over LEAST_SPAN.
+    """
     lrs = [rate.lr for rate in cell.scored_rates]
     if not lrs:
         return False
     window = cell.window()
     ends = [window.low, window.high] if window and not window.is_open else []
     around = [math.log10(b / a) for a, b in pairwise(lrs) for end in ends if a <= end <= b]
-    if ends and max(around, default=math.inf) <= STEP:
+    if ends and max(around, default=math.inf) <= FINEST_STEP:
         return True
     gaps = [math.log10(b / a) for a, b in pairwise(lrs)]
-    return sum(gaps) >= SPAN and max(gaps) <= 2 * STEP
+    return sum(gaps) >= LEAST_SPAN and max(gaps) <= 2 * FINEST_STEP
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class Want:
         rates = "" if self.rates == RATES else f" at {' and '.join(map(rate_text, self.rates))}"
         return f"{self.role.name}{place} width {self.width}{deep}{positions}{rates}"
 
+    @property
+    def is_part(self) -> bool:
+        """Some rates of a search."""
+        return {*self.rates} < {*RATES}
+
     def to_show_a_score(self) -> "Want":
         """What may be enough where a high score settles it."""
         if not self.likely:
@@ -150,17 +155,15 @@ def first_of_each(wants: Iterable[Want]) -> list[Want]:
     may settle both; unless the search is needed in full.
     """
     distinct = list(dict.fromkeys(wants))
-    few = {_cell(want) for want in distinct if {*want.rates} < {*RATES}}
+    begun = {_cell(want) for want in distinct if want.is_part}
     in_full = {_cell(want) for want in distinct if want.in_full and want.rates == RATES}
-    left_out = [
-        want
-        for want in distinct
-        if _cell(want) in few
-        and (_cell(want) in in_full) == ({*want.rates} < {*RATES})
-        and {*want.rates} <= {*RATES}
-    ]
-    kept = [want for want in distinct if want not in left_out]
-    return list(dict.fromkeys(replace(want, in_full=False) for want in kept))
+
+    def is_due(want: Want) -> bool:
+        if want.is_part:
+            return _cell(want) not in in_full
+        return want.rates != RATES or _cell(want) in in_full or _cell(want) not in begun
+
+    return list(dict.fromkeys(replace(want, in_full=False) for want in distinct if is_due(want)))
 
 
 def _cell(want: Want) -> Want:

@@ -1,0 +1,74 @@
+"""A stack of modules tried out on a few rows, in several ways that should give the same."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from recollect.ops.recording import record
+
+ROWS = 2  # of a batch
+# Of the largest value; products in tf32 lie this far apart, mistakes of a rule much farther.
+AGREEMENT = 1e-2
+
+Way = Callable[[Tensor], Tensor]  # x_PBLD to y_PBLD
+
+
+class Trial:
+    """One input of a stack and what comes of it in several ways; the stack stays as it is."""
+
+    def __init__(self, stack: nn.Module, x_PBLD: Tensor):
+        self.stack = stack
+        # Not in the precision of an autocast, whose rounding would hide what is looked for.
+        dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
+        self.x_PBLD = x_PBLD[:, :ROWS].detach().to(dtype, copy=True).requires_grad_()
+        self.own = [*stack.parameters(), *stack.buffers()]
+        self.before = [value.detach().clone() for value in self.own]
+        self.inputs = [self.x_PBLD, *(p for p in stack.parameters() if p.requires_grad)]
+
+    def observe(self, way: Way) -> list[Tensor]:
+        """Copies of outputs, gradients and buffers."""
+        try:
+            return [value.clone() for value in self._compute(way)]
+        finally:
+            self._restore()
+
+    def replayed(self, way: Way) -> list[Tensor]:
+        """The same from a recording that was made of another input."""
+        found: list[Tensor] = []
+
+        def work() -> None:
+            found[:] = self._compute(way)
+
+        wanted_PBLD = self.x_PBLD.detach().clone()
+        with torch.no_grad():
+            self.x_PBLD.copy_(0.5 - wanted_PBLD)
+        graph = record(work)
+        with torch.no_grad():
+            self.x_PBLD.copy_(wanted_PBLD)
+        self._restore()
+        graph.replay()
+        copies = [value.clone() for value in found]
+        self._restore()
+        return copies
+
+    def _compute(self, way: Way) -> list[Tensor]:
+        with torch.enable_grad(), torch.autocast(self.x_PBLD.device.type, enabled=False):
+            y_PBLD = way(self.x_PBLD)
+            gradients = torch.autograd.grad(y_PBLD.square().sum(), self.inputs, allow_unused=True)
+        known = [gradient for gradient in gradients if gradient is not None]
+        return [y_PBLD.detach(), *known, *self.stack.buffers()]
+
+    def _restore(self) -> None:
+        with torch.no_grad():
+            for value, before in zip(self.own, self.before, strict=True):
+                value.copy_(before)
+
+
+def are_close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return len(some) == len(others) and all(
+        one.shape == other.shape
+        and bool((one - other).abs().max() <= AGREEMENT * other.abs().max().clamp(min=1e-6))
+        for one, other in zip(some, others, strict=True)
+        if one.numel()
+    )
