@@ -6,6 +6,7 @@ effect in Python.
 
 import contextlib
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 
 import torch
@@ -40,8 +41,10 @@ def no_garbage_collection() -> Iterator[None]:
 def refusing_to_wait() -> Iterator[None]:
     """Whatever waits for the device raises RuntimeError: it could not be recorded."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch calls the mode a prototype, once
+            torch.cuda.set_sync_debug_mode("error")
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
