@@ -5,7 +5,6 @@ Otherwise every child would load it again, for a second or more, and then comput
 one. A real process of the program, as in test_run_signals.py, still loads all by itself.
 """
 
-from plotly import offline
 from run_workers import M, sweep
 
 from recollect.analysis import export
@@ -25,7 +24,6 @@ __all__ = [
     "evidence",
     "export",
     "figures",
-    "offline",
     "parent",
     "report",
     "spending",

@@ -8,9 +8,11 @@ where.
 
 import base64
 import hashlib
+import zlib
 from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -88,9 +90,8 @@ def render(
 def add_scripts(page: str) -> str:
     """What `render_bare` gave, with the scripts that draw its plots."""
     head, _, end = page.rpartition("</body>")
-    return "".join(
-        [head, *(f"<script>{script}</script>\n" for script in _scripts()), "</body>", end]
-    )
+    scripts = f"{_packed_library()}<script>{_scripts().own}</script>\n"
+    return "".join([head, scripts, "</body>", end])
 
 
 def render_bare(
@@ -154,12 +155,25 @@ def _style() -> str:
     )
 
 
+class _Scripts(NamedTuple):
+    library: str  # plotly's basic bundle as it was published
+    own: str
+
+
 @cache
-def _scripts() -> tuple[str, str]:
-    """Plotly's basic bundle as it was published, and our own script."""
+def _scripts() -> _Scripts:
     parts = [path.read_text(encoding="utf-8") for path in sorted((HERE / "scripts").glob("*.js"))]
     library = (HERE / "plotly" / "plotly-basic.min.js").read_text(encoding="utf-8")
-    return library, '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
+    return _Scripts(library, '"use strict";\n(async () => {\n' + "\n".join(parts) + "})();\n")
+
+
+@cache
+def _packed_library() -> str:
+    """The library as data that our script unpacks and runs, below its own notice in plain text."""
+    library = _scripts().library
+    notice = library[library.index("/*") + 2 : library.index("*/")].strip("*\n")
+    packed = base64.b64encode(zlib.compress(library.encode(), level=9)).decode()
+    return f'<!--\n{notice}\n--><script type="text/plain" id="library">{packed}</script>\n'
 
 
 @cache

@@ -88,7 +88,11 @@ def _size_entry(cell: Cell) -> TableEntry:
 
 
 def _number_entry(number: float | None, form: str = ",") -> TableEntry:
-    return TableEntry(NONE, -1) if number is None else TableEntry(f"{number:{form}}", number)
+    """Sorts by its text where a script can read that as a number."""
+    if number is None:
+        return TableEntry(NONE, -1)
+    text = f"{number:{form}}"
+    return TableEntry(text, number if "," in text else None)
 
 
 def width_text(window: Window | None) -> str:
