@@ -44,7 +44,8 @@ class RunRow:
     score_name: str  # "accuracy" or "exact": which of the two the task is judged by
     chance: float  # the score of a model that has not learnt the binding
     attempt: int = 0
-    steps: int | None = None  # optimiser steps taken
+    # Optimiser steps taken; while it trains, or where it failed, those of its last evaluation.
+    steps: int | None = None
     # The run's share of its population's time, in the attempt that ended it.
     wall_s: float | None = None
     train_loss: float | None = None
@@ -81,9 +82,12 @@ class RunRow:
 
     @property
     def score(self) -> float | None:
-        """The number a run is judged by. A diverged run counts as 0: at chance it would look like a
-        model that has learnt what there is to choose from.
+        """The number a run is judged by; while it trains, that of its last evaluation. A diverged
+        run counts as 0: at chance it would look like a model that has learnt what there is to
+        choose from. A failed run is not judged.
         """
         if self.status == "diverged":
             return 0.0
+        if self.status == "failed":
+            return None
         return self.exact if self.score_name == "exact" else self.accuracy

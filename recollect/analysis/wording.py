@@ -35,12 +35,19 @@ def count_text(count: int, noun: str) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """12 s, 3 min 20 s, 1 h 5 min"""
+    """12 s, 3 min 20 s, 1 h 5 min; under a second"""
+    if seconds < 1:
+        return "under a second"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def about_text(seconds: float) -> str:
+    """An estimate: "about 12 s", "under a second"."""
+    return f"about {time_text(seconds)}" if seconds >= 1 else time_text(seconds)
 
 
 def counts_text(counts: Mapping[Status, int]) -> str:

@@ -91,9 +91,9 @@ def inspect(
 
 def _ask_to_train(steps: int, seconds: float) -> None:
     """Before a run is trained again; without a terminal nobody can be asked."""
-    from recollect.analysis.wording import time_text
+    from recollect.analysis.wording import about_text
 
-    cost = f"{steps:,} steps, about {time_text(seconds)}"
+    cost = f"{steps:,} steps, {about_text(seconds)}"
     if not sys.stdin.isatty():
         raise SpecError(
             f"its weights were not kept, and to train it again takes {cost}\n"

@@ -12,6 +12,7 @@ from recollect.analysis import (
     sentence,
     summarise,
 )
+from recollect.analysis.wording import about_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,21 @@ from recollect.analysis import (
 )
 def test_rates_are_written_short(rate, text):
     assert rate_text(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "about"),
+    [
+        (0.0, "under a second", "under a second"),
+        (0.99, "under a second", "under a second"),
+        (1.0, "1 s", "about 1 s"),
+        (59.6, "1 min 0 s", "about 1 min 0 s"),
+        (200.0, "3 min 20 s", "about 3 min 20 s"),
+        (3900.0, "1 h 5 min", "about 1 h 5 min"),
+    ],
+)
+def test_times_are_written_as_people_say_them(seconds, text, about):
+    assert (time_text(seconds), about_text(seconds)) == (text, about)
 
 
 def test_only_a_perfect_score_reads_one():

@@ -117,6 +117,20 @@ def test_a_result_without_its_reason_is_refused_and_its_neighbours_with_it(
     assert store.curves() == {}
 
 
+@pytest.mark.parametrize("curve", [[], [at(10), at(20)]], ids=["at once", "after a while"])
+def test_a_failed_run_has_no_score_and_the_steps_that_were_seen(
+    store: Store, curve: list[Evaluation]
+) -> None:
+    """Whoever ends it knows neither its steps nor its time, and says 0."""
+    claims = store.claim(["a"], this_process(), 60)
+    store.record(claims, [("a", point) for point in curve])
+    store.finish([Result("a", claims["a"], "failed", steps=0, wall_s=0.0, failure="oom: 1")])
+    (row,) = (row for row in store.rows() if row.run_id == "a")
+    assert (row.status, row.score, row.wall_s) == ("failed", None, None)
+    assert row.steps == (20 if curve else None)
+    assert row.accuracy == (curve[-1].accuracy if curve else None), "of step 20, as its curve has"
+
+
 def test_planning_again_adds_only_what_is_new(store: Store) -> None:
     store.claim(["a"], this_process(), 60)
     plan = store.plan(planned("a", "b", "z"), "second", "other text")

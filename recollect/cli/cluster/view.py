@@ -18,7 +18,7 @@ SHOWN_PACKS, SHOWN_HOSTS = 20, 4
 
 def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
     """What would be submitted: packs by kind, and the first script."""
-    from recollect.analysis.wording import time_text
+    from recollect.analysis.wording import about_text, time_text
     from recollect.cli.tables import plain_table
 
     table = plain_table("packs", "runs", "what", "forecast of one")
@@ -27,11 +27,11 @@ def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
         kinds.setdefault(pack.label, []).append(index)
     for label, indices in kinds.items():
         runs = sum(plan.packs[index].runs for index in indices)
-        longest = max(plan.packs[index].seconds for index in indices)
+        longest = max(1.0, *(plan.packs[index].seconds for index in indices))
         table.add_row(str(len(indices)), str(runs), label, f"at most {time_text(longest)}")
     render(table)
-    whole = time_text(sum(pack.seconds for pack in plan.packs))
-    say(f"{plan.runs} runs in {len(plan.packs)} packs, about {whole} of one device")
+    whole = about_text(sum(pack.seconds for pack in plan.packs))
+    say(f"{plan.runs} runs in {len(plan.packs)} packs, {whole} of one device")
     if options is not None:
         first, tasks = chunks(range(len(plan.packs)))[0]
         say("")

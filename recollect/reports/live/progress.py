@@ -262,8 +262,10 @@ def _ending(event: RunEnded, cell: str) -> str:
     width = "" if "width" in cell else f" width={run.model.width}"
     name = f"{cell}{width} lr={rate_text(run.train.lr)} seed={run.seed}"
     score = "" if last is None else f" {run.task.score_name}={last.score(run.task.score_name):.3f}"
+    # How far a run came that failed is not known: it is ended from outside of its training.
+    steps = "" if event.status == "failed" and not event.steps else f" steps={event.steps}"
     detail = f" ({event.detail})" if event.detail else ""
-    return f"{event.status} {name}{score} steps={event.steps}{detail}"
+    return f"{event.status} {name}{score}{steps}{detail}"
 
 
 def _left(seconds: float | None) -> str:

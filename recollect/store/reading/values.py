@@ -61,6 +61,10 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         if (stored["status"] == status) != (stored[reason] is not None):
             refuse(reason, stored[reason], f"what a run that is {shown(stored['status'])} has")
     steps = whole_or_none("steps", stored["steps"])
+    wall_s = None if stored["wall_s"] is None else _float("wall_s", stored["wall_s"])
+    if stored["status"] == "failed":
+        # What failed is ended from outside of its training, which knows neither of them.
+        steps, wall_s = steps or None, wall_s or None
     stop = _whole("stopped_early", stored["stopped_early"])
     return RunRow(
         run_id=run_id(stored["run_id"]),
@@ -70,7 +74,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
         chance=_share("chance", stored["chance"]),
         attempt=_whole("attempt", stored["attempt"]),
         steps=last.step if steps is None and last else steps,
-        wall_s=None if stored["wall_s"] is None else _float("wall_s", stored["wall_s"]),
+        wall_s=wall_s,
         train_loss=last.train_loss if last else None,
         test_loss=last.test_loss if last else None,
         accuracy=last.accuracy if last else None,

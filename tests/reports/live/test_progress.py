@@ -254,7 +254,7 @@ def test_what_other_processes_do_counts_and_is_told(make_run):
     assert lines(now) == []
     failed = replace(row(runs[3], "failed"), failure="oom: too large")
     assert lines([*now[:3], failed]) == [
-        "[3/4] failed attention width=16 lr=1e0 seed=42 steps=0 (oom: too large), 6 s left"
+        "[3/4] failed attention width=16 lr=1e0 seed=42 (oom: too large), 6 s left"
     ]
     assert "0.125" in rendered(progress)
 

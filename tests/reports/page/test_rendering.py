@@ -273,6 +273,12 @@ def test_ten_thousand_runs_stay_one_page_that_can_be_mailed():
     assert f"{MAX_RUN_LINES:,} of 10,000 runs are listed" in page
 
 
+def test_a_failed_run_is_listed_without_a_score():
+    row = make_row(score=0.5, status="failed", failure="oom: here", steps=20)
+    (line,) = run_lines(group_cells([row]), 1)
+    assert [entry.text for entry in line[4:8]] == ["failed", "–", "20", "–"]
+
+
 def test_a_cut_table_keeps_the_failed_runs():
     rows = [
         make_row(seed=1),
