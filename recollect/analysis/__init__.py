@@ -28,6 +28,7 @@ from recollect.analysis.seeds import seed_spread as seed_spread
 from recollect.analysis.seeds import windows_by_threshold as windows_by_threshold
 from recollect.analysis.sentences import best_text as best_text
 from recollect.analysis.sentences import cautions as cautions
+from recollect.analysis.sentences import closing as closing
 from recollect.analysis.sentences import decades_text as decades_text
 from recollect.analysis.sentences import ranking as ranking
 from recollect.analysis.sentences import sentence as sentence

@@ -1,11 +1,13 @@
 """A cell's summary as sentences: the result first, then what limits it; and how cells compare."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.summary import CellSummary, count_statuses
 from recollect.analysis.windows import Window
 from recollect.analysis.wording import and_text, count_text, rate_text, score_text
+
+MOST_TOLD = 12  # cells, one by one
 
 
 def sentence(summary: CellSummary) -> str:
@@ -23,10 +25,11 @@ def sentence(summary: CellSummary) -> str:
         )
     reached = f"{best_text(cell)} at {rate_text(best.lr)}"
     if summary.window is None:
-        verdict = "has not solved it yet" if _pending(cell) else "does not solve it"
+        # Not "not yet": a search may know enough without the rest.
+        share = f", {cell.scored_runs} of {count_text(len(cell.rows), 'run')} done"
         return (
-            f"{cell.name} {verdict}: {reached}, below {summary.tau:g} (chance "
-            f"{score_text(cell.chance)})."
+            f"{cell.name} does not solve it{share if _pending(cell) else ''}: {reached}, below "
+            f"{summary.tau:g} (chance {score_text(cell.chance)})."
         )
     if len(cell.scored_rates) == 1:
         return (
@@ -34,6 +37,23 @@ def sentence(summary: CellSummary) -> str:
             "the window."
         )
     return f"{cell.name} solves it ({reached}) over {decades_text(summary.window)}."
+
+
+def closing(summaries: Sequence[CellSummary], ended: Collection[str]) -> list[str]:
+    """What a call showed that ended these runs: a sentence for each cell, or, where there are many,
+    for each that it trained, and the rest counted in a line.
+    """
+    if len(summaries) <= MOST_TOLD:
+        return [sentence(summary) for summary in summaries]
+    trained = [own for own in summaries if any(row.run_id in ended for row in own.cell.rows)]
+    told = trained[:MOST_TOLD]
+    others = len(summaries) - len(told)
+    without = sum(own.best is None for own in summaries) - sum(own.best is None for own in told)
+    noun = "other cell" if told else "cell"
+    return [
+        *map(sentence, told),
+        f"{count_text(others - without, noun)} with a result, {without:,} without.",
+    ]
 
 
 def cautions(summary: CellSummary) -> list[str]:

@@ -2,7 +2,7 @@
 words and as an exit code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def train_and_tell(
             raise
         raise Stopped(f"stopped; go on with `{again}`", stopped.exit_code) from None
     again = again or _resume(folder)
-    _say_results(folder, budget, outcome, again)
+    _say_results(folder, budget, outcome, again, view.ended)
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.counts["todo"] and not (budget or outcome.search):
@@ -75,15 +75,17 @@ def train_and_tell(
         raise typer.Exit(4 if no_memory else 1)
 
 
-def _say_results(folder: Path, budget: Budget | None, outcome: "Outcome", again: str) -> None:
-    from recollect.analysis import count_statuses, counts_text, group_cells, sentence, summarise
+def _say_results(
+    folder: Path, budget: Budget | None, outcome: "Outcome", again: str, ended: Collection[str]
+) -> None:
+    from recollect.analysis import closing, count_statuses, counts_text, group_cells, summarise
     from recollect.running.planning.priority import budget_text
     from recollect.running.results import RunSet
 
     results = RunSet.load(folder)
     say(counts_text(count_statuses(results.rows)))
-    for summary in summarise(group_cells(results.rows), results.curves):
-        say(f"  {sentence(summary)}")
+    for text in closing(summarise(group_cells(results.rows), results.curves), ended):
+        say(f"  {text}")
     for text in outcome.search:
         say(text)
     if budget:

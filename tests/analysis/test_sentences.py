@@ -5,6 +5,7 @@ from rows_made import make_curve, make_row, make_sweep
 
 from recollect.analysis import (
     cautions,
+    closing,
     group_cells,
     ranking,
     rate_text,
@@ -92,7 +93,8 @@ def summary_of(rows):
                 *make_sweep({1e-4: [0.4], 1e-3: [0.6]}),
                 make_row(lr=1e-2, seed=1, score=None, status="todo"),
             ],
-            "attention has not solved it yet: best 0.600 at 1e-3, below 0.9 (chance 0.250).",
+            "attention does not solve it, 2 of 3 runs done: best 0.600 at 1e-3, below 0.9 "
+            "(chance 0.250).",
             [
                 "The best rate is at the last rate with a result; larger ones have none yet.",
                 "1 of 3 runs without a result.",
@@ -156,3 +158,31 @@ def test_a_window_that_the_grid_cut_is_a_lower_bound_and_no_miss():
     assert texts == [
         "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2); then b (at least 0.3)."
     ]
+
+
+def many_cells(count):
+    """Of them the first three with a result."""
+    return [
+        make_row(model={"width": width}, **({} if width < 3 else {"status": "todo", "score": None}))
+        for width in range(count)
+    ]
+
+
+def test_few_cells_are_told_one_by_one_at_the_end():
+    summaries = summarise(group_cells(many_cells(12)), {})
+    assert closing(summaries, ()) == [sentence(summary) for summary in summaries]
+
+
+def test_of_many_cells_those_that_were_trained_are_told_and_the_rest_counted():
+    rows = many_cells(40)
+    summaries = summarise(group_cells(rows), {})
+    told = closing(summaries, {rows[1].run_id, rows[7].run_id})
+    assert told == [
+        sentence(summaries[1]),
+        sentence(summaries[7]),
+        "2 other cells with a result, 36 without.",
+    ]
+    assert closing(summaries, ()) == ["3 cells with a result, 37 without."]
+    everything = closing(summaries, {row.run_id for row in rows})
+    assert len(everything) == 12 + 1
+    assert everything[-1] == "0 other cells with a result, 28 without."

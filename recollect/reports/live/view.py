@@ -14,6 +14,7 @@ from recollect.running.events import (
     Event,
     FailedReopened,
     Remark,
+    RunEnded,
     SweepPlanned,
     TrainingStarted,
 )
@@ -44,6 +45,7 @@ class TrainingView:
         screen: Screen | None = None,
     ):
         self.folder, self.below, self.screen = folder, below, screen or Terminal()
+        self.ended: set[str] = set()  # runs, since it listens
         self._progress: Progress | None = None
         self._is_live = False
 
@@ -57,6 +59,8 @@ class TrainingView:
 
     def hear(self, event: Event) -> None:
         say = self.screen.say
+        if isinstance(event, RunEnded):
+            self.ended.add(event.run.run_id)
         match event:
             case SweepPlanned():
                 known = f", {event.known} known" if event.known else ""

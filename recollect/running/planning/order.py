@@ -32,13 +32,15 @@ class SearchState:
 
     cells: int
     known: int  # windows known to TOLERANCE decades
+    unsolved: int  # of these, those of cells that are known to have none
     uncertain: tuple[str, ...]  # the other cells, each with what is not known of it
     runs: int  # of the next round
 
     def text(self) -> str:
+        none = f", {self.unsolved} of them none: not solved" if self.unsolved else ""
         found = (
             f"{self.known} of {count_text(self.cells, 'window')} known to "
-            f"+-{TOLERANCE:g} decades ({CONFIDENCE:.0%} sure)"
+            f"+-{TOLERANCE:g} decades ({CONFIDENCE:.0%} sure){none}"
         )
         if not self.uncertain:
             return found
@@ -117,9 +119,11 @@ def search_state(rows: Sequence[RunRow]) -> SearchState:
     """Of the cells of these rows."""
     cells = _cells(rows)
     rounds = [next_round(cell) for cell in cells]
+    known = [cell for cell, left in zip(cells, rounds, strict=True) if _is_known(cell) and not left]
     return SearchState(
         cells=len(cells),
-        known=sum(_is_known(cell) and not left for cell, left in zip(cells, rounds, strict=True)),
+        known=len(known),
+        unsolved=sum(window_outlook(cell).window is None for cell in known),
         uncertain=tuple(
             f"{cell.name} ({_unknown(cell)})"
             for cell, left in zip(cells, rounds, strict=True)

@@ -243,7 +243,7 @@ def test_the_same_rows_give_the_same_page():
         ([make_row()], "with a single rate tried"),
         (
             [make_row(lr=1e-3, score=0.4), make_row(lr=1e-2, score=0.5, status="running")],
-            "has not solved it yet",
+            "does not solve it, 1 of 2 runs done",
         ),
     ],
 )

@@ -137,7 +137,8 @@ def test_a_search_in_words(store, sweeps):
     left = store.counts()["todo"]
     assert left > 0
     assert search_texts(store, store.rows()) == (
-        f"first: 1 of 1 window known to +-0.1 decades (90% sure); {left} runs not needed for that",
+        "first: 1 of 1 window known to +-0.1 decades (90% sure), 1 of them none: not solved; "
+        f"{left} runs not needed for that",
     )
 
 
@@ -157,7 +158,7 @@ def test_what_is_not_known_of_a_cell_is_named_and_many_cells_are_counted(store, 
     assert next_of({3e-2: 0.99}) == "(upper edge)"  # its neighbour below is known
     assert next_of({1e-1: 0.99}) == ""
     names = tuple(f"cell {number} (peak)" for number in range(9))
-    assert SearchState(9, 0, names, 18).text().endswith("cell 5 (peak) and 3 more")
+    assert SearchState(9, 0, 0, names, 18).text().endswith("cell 5 (peak) and 3 more")
 
 
 def test_searches_that_there_are_not_are_refused():
