@@ -5,10 +5,14 @@ as a user without rights, and it starts this program.
 import fnmatch
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
+
+from recollect.cli import app as cli
 
 ROOT = Path(__file__).parent.parent
 TEXT = re.sub(r"^\s*#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
@@ -87,3 +91,28 @@ def test_it_ends_as_a_user_without_rights_and_starts_this_program():
     assert "RUN" not in order[order.index("USER") :]
     assert json.loads(steps("ENTRYPOINT")[0]) == ["recollect"]
     assert json.loads(steps("CMD")[0]) == ["--help"]
+
+
+def documented(verb: str) -> list[list[str]]:
+    """The words of the commands `docker VERB` in the documentation."""
+    page = (ROOT / "docs" / "exports.md").read_text()
+    return [shlex.split(line) for line in re.findall(rf"^docker {verb} (.*)$", page, re.MULTILINE)]
+
+
+def test_the_documented_commands_are_of_this_image_and_this_program():
+    (build,) = documented("build")
+    verbs = typer.main.get_command(cli.app).commands
+    assert len(documented("run")) >= 3
+    for words in documented("run"):
+        image = words.index(build[build.index("-t") + 1])
+        assert words[words.index("-v") + 1] == f"$PWD:{steps('WORKDIR')[0]}"
+        verb, *rest = words[image + 1 :]
+        known = {flag for one in verbs[verb].params for flag in one.opts}
+        assert {word for word in rest if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize(
+    "name", re.findall(r"--build-arg (\w+)=", (ROOT / "docs/exports.md").read_text())
+)
+def test_a_documented_build_argument_is_one(name):
+    assert name in {step.partition("=")[0] for step in steps("ARG")}
