@@ -5,13 +5,13 @@ Its worker moves it on, a step at a time.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Generator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Generator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recollect.errors import ResourceError
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
-from recollect.running.shapes import Shapes
+from recollect.running.shapes import Shapes, kind_of
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.checkpoint import Checkpoint, SavedCheckpoint
@@ -38,6 +38,7 @@ class Choice:
     limit: int | None  # the most runs that they may train beside, themselves included
     saved: SavedCheckpoint | None = None  # what they go on from
     drift: tuple[str, ...] = ()  # see RunRow
+    wall_s: Mapping[str, float] = field(default_factory=dict)  # that runs took up to there
 
     def select(self, run_ids: Collection[str]) -> "Choice":
         """Some of these runs."""
@@ -61,19 +62,19 @@ class Pack:
         listen: Callable[[Event], None],
     ):
         self.number, self.runs, self.limit = number, choice.runs, choice.limit
-        self.shape_id = choice.runs[0].shape_id
+        self.shape_id, self.kind = choice.runs[0].shape_id, kind_of(choice.runs[0])
         self.claims = dict(claims)  # of those that have not ended
         self.ended: set[str] = set()  # those whose end is stored
-        self.evaluated = False  # by then it has all the memory it wants
+        self.evaluations = 0
         self._store, self._keeper, self._shapes = store, keeper, shapes
         self._checkpoints, self._listen = checkpoints, listen
         # The members of each of its checkpoints.
         self._saved_as = {choice.saved.run_ids} if choice.saved else set()
         self.began_from, self._drift = choice.saved, choice.drift
-        self._wall_s = dict.fromkeys(claims, 0.0)
+        self._wall_s = {run_id: choice.wall_s.get(run_id, 0.0) for run_id in claims}
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
-        self._sharing = len(claims)
+        self._share = 1 / len(claims)
         self._population: Population | None = None
         self._steps = self._train(choice.state)
         self._heartbeat = _Heartbeat(store, claims)
@@ -90,11 +91,11 @@ class Pack:
             if self.ended.issuperset(members):
                 checkpoint.forget(self._checkpoints, members)
 
-    def advance(self, sharing: int) -> bool:
+    def advance(self, share: float) -> bool:
         """To the next place between two steps; False if there is none, because every member has
-        ended. `sharing`: runs of all packs that share the time of this process.
+        ended. `share`: what each of its runs takes of the time of this process.
         """
-        self._sharing = sharing
+        self._share = share
         return next(self._steps, False)
 
     def _train(self, state: PopulationState | None) -> Generator[bool]:
@@ -119,7 +120,7 @@ class Pack:
                     self._listen(Advanced(event.members, self.number))
                 case Evaluated():
                     self._store_evaluations(self._population, event)
-                    self.evaluated = True
+                    self.evaluations += 1
 
     def save(self) -> None:
         """A checkpoint, if there is anything to save."""
@@ -127,7 +128,11 @@ class Pack:
             return
         start = time.monotonic()
         state = self._population.state()
-        content = {"steps_since_evaluation": state.steps_since_evaluation}
+        self._share_time()
+        content = {
+            "steps_since_evaluation": state.steps_since_evaluation,
+            "wall_s": {run_id: self._wall_s[run_id] for run_id in state.run_ids},
+        }
         here = Environment.here(self._shapes.device)
         checkpoint.save(
             self._checkpoints,
@@ -166,9 +171,8 @@ class Pack:
     def _share_time(self) -> None:
         """Each living member pays its share of the time since the last look."""
         now = time.monotonic()
-        share_s = (now - self._clock) / self._sharing
         for run_id in self.claims:
-            self._wall_s[run_id] += share_s
+            self._wall_s[run_id] += self._share * (now - self._clock)
         self._clock = now
 
     def _result(self, population: Population, end: End, event: Evaluated) -> Result:

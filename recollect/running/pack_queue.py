@@ -1,4 +1,5 @@
-"""Which runs train together next: same-shaped ones, those with a checkpoint first.
+"""Which runs train together next: same-shaped ones, those with a checkpoint first. Beside a few of
+one shape another shape begins, where it fits into the memory that is left.
 
 A sweep may have tens of thousands of runs in as many packs, so choosing a pack must not cost more
 than the pack. What is todo is read once and kept, by data and by shape; the store is then asked
@@ -9,25 +10,24 @@ Of several processes on several devices each begins with what is at home in it, 
 waits elsewhere only when it would idle (processes/spread.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import StoreError
 from recollect.running.events import Event, Remark
 from recollect.running.pack import Choice, Pack
-from recollect.running.planning.memory import count_joining
-from recollect.running.planning.threads import choose_threads
+from recollect.running.planning.memory import FULL, count_joining, even_pack_size
 from recollect.running.processes.spread import Home
 from recollect.running.processes.waiting import Group, Waiting, WaitingRuns
-from recollect.running.shapes import Shapes
+from recollect.running.saved_runs import SavedRuns
+from recollect.running.shapes import Kind, Shapes, kind_of
 from recollect.spec.run import RunSpec
-from recollect.store import Store, checkpoint
-from recollect.store.checkpoint import FoundCheckpoints, SavedCheckpoint
-from recollect.training.environment import Environment, differences
-from recollect.training.state import PopulationState
+from recollect.store import Store
+from recollect.store.checkpoint import SavedCheckpoint
+from recollect.training.environment import Environment
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,28 @@ class PackQueue:
         listen: Callable[[Event], None],
         home: Home | None = None,
         allow_drift: bool = False,
+        is_compiled: Callable[[RunSpec], bool] = lambda run: True,
     ):
-        """`allow_drift`: go on from checkpoints of another environment, and say so in the rows."""
-        self._allow_drift = allow_drift
-        self.store, self.checkpoints, self.shapes, self.listen = store, checkpoints, shapes, listen
+        """`allow_drift`: go on from checkpoints of another environment, and say so in the rows.
+        `is_compiled`: whether a shape may begin beside another, which would wait for its kernels.
+        """
+        self._allow_drift, self._is_compiled = allow_drift, is_compiled
+        self.store, self.shapes, self.listen = store, shapes, listen
         self.home = home or Home()
         self._known = WaitingRuns()  # at home here
         self._chosen: tuple[frozenset[str], WaitingRuns] | None = None  # of them, by a selection
         self._elsewhere: dict[str, Waiting] = {}
         self._is_stale = True
+        self._alone: set[str] = set()  # shapes that did not fit beside others
         self._told: set[str] = set()
-        self._sought = False  # whether checkpoints were looked for at all
         self._placed: dict[str, int] = {}  # of each run the attempt whose device was looked at
-        self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
+        self._saved = SavedRuns(store, checkpoints, shapes, self._tell, allow_drift)
 
-    def next(self, selection: Selection, packs: Sequence[Pack], places: int) -> Choice | None:
-        """What should begin now beside `packs`; `places`: the most runs that have trained at once
-        since there were none. It then counts as claimed: say `read_again` if it was not.
+    def next(
+        self, selection: Selection, packs: Sequence[Pack], places: Mapping[Kind, int]
+    ) -> Choice | None:
+        """What should begin now beside `packs`; `places`: of each kind that trains, the most runs
+        that have trained at once. It then counts as claimed: say `read_again` if it was not.
         """
         while True:
             waiting = self.waiting(selection)
@@ -97,16 +102,16 @@ class PackQueue:
                 if found.saved is None:
                     return Choice(found.runs, None, found.limit)
                 try:
-                    state = self._load_state(found.saved, found.runs)
+                    state, wall_s = self._saved.load(found.saved, found.runs)
                 except StoreError as error:
                     self._tell(str(error))
                     self.read_again()
                     continue
-                differ = self._drift(found.saved, found.runs[0])
+                differ = self._saved.drift(found.saved, found.runs[0])
                 if differ:
                     self._tell(f"{len(found.runs)} runs drift {', '.join(differ)}")
                 drift = found.saved.drift + differ
-                return Choice(found.runs, state, found.limit, found.saved, drift)
+                return Choice(found.runs, state, found.limit, found.saved, drift, wall_s)
 
     def waiting(self, selection: Selection) -> WaitingRuns:
         """What is todo here, except that other processes may have begun some of it."""
@@ -129,6 +134,10 @@ class PackQueue:
         """Something came back to be done."""
         self._is_stale = True
 
+    def keep_alone(self, shape_id: str) -> None:
+        """Runs of this shape do not fit beside those of others: they train without any."""
+        self._alone.add(shape_id)
+
     def leave(self, run: RunSpec) -> None:
         """Not even one run of this shape fits here: they are for a larger device."""
         self.home.leave(run.shape_id)
@@ -138,27 +147,70 @@ class PackQueue:
 
     def _first(self, waiting: WaitingRuns, selection: Selection) -> _Candidate:
         """Where nothing trains."""
-        saved = self._saved(waiting.get, waiting.begun())
-        if saved is not None:
-            return saved
-        group = waiting.first(self.shapes.data_there)
+        found = self._saved.find(waiting.get, waiting.begun())
+        if found is not None:
+            entries, saved = found
+            limit = _limit(entries, ())
+            return _Candidate(tuple(entry.run for entry in entries[:limit]), limit, saved)
+        group = next(waiting.groups(self.shapes.data_there))
         limit = _limit(waiting.begun(group).values(), ())
         return self._fresh(group, self._room(group, limit, selection, (), 0), limit)
 
     def _beside(
-        self, waiting: WaitingRuns, selection: Selection, packs: Sequence[Pack], places: int
+        self,
+        waiting: WaitingRuns,
+        selection: Selection,
+        packs: Sequence[Pack],
+        places: Mapping[Kind, int],
     ) -> _Candidate | None:
-        """There is room for the shape that trains alone."""
-        group = waiting.of_shape(packs[0].runs[0])
-        begun = waiting.begun(group)
-        limit = _limit(begun.values(), packs)
-        room = self._room(group, limit, selection, packs, places) if group else 0
+        """In the places that ended runs of the same kind left; else, where those that train do not
+        fill the device, of another kind.
+        """
+        by_kind: dict[Kind, list[Pack]] = {}
+        for pack in packs:
+            by_kind.setdefault(pack.kind, []).append(pack)
+        for kind, same in by_kind.items():
+            group = waiting.of_shape(same[0].runs[0])
+            begun = waiting.begun(group)
+            limit = _limit(begun.values(), same)
+            room = self._room(group, limit, selection, same, places[kind]) if group else 0
+            found = self._of_group(group, begun, room, limit)
+            if found is not None:
+                return found
+        # A pack that was evaluated has all the memory it wants, so what is free then is free.
+        is_full = sum(len(pack.claims) for pack in packs) >= FULL
+        if is_full or any(not pack.evaluations or pack.shape_id in self._alone for pack in packs):
+            return None
+        return self._other(waiting, selection, by_kind)
+
+    def _other(
+        self, waiting: WaitingRuns, selection: Selection, there: Mapping[Kind, object]
+    ) -> _Candidate | None:
+        """Of the first kind that is not there, as many as fit."""
+        for group in waiting.groups(self.shapes.data_there):
+            same = [entry.run for entry in group.values()]
+            if kind_of(same[0]) in there or same[0].shape_id in self._alone:
+                continue
+            if self._is_compiled(same[0]):
+                begun = waiting.begun(group)
+                limit = _limit(begun.values(), ())
+                most = self.shapes.fitting_now(same, selection.pack_size)
+                room = even_pack_size(len(same), min(most, limit or most)) if most else 0
+                return self._of_group(group, begun, room, limit)
+        return None
+
+    def _of_group(
+        self, group: Group, begun: Group, room: int, limit: int | None
+    ) -> _Candidate | None:
+        """Those of a kind with a checkpoint, or new ones, if there is room for them."""
         if not room:
             return None
-        saved = self._saved(group.get, begun) if begun else None
-        if saved is None:
+        found = self._saved.find(group.get, begun) if begun else None
+        if found is None:
             return self._fresh(group, room, limit)
-        return saved._replace(limit=limit) if len(saved.runs) <= room else None
+        entries, saved = found
+        runs = tuple(entry.run for entry in entries[: _limit(entries, ())])
+        return _Candidate(runs, limit, saved) if len(runs) <= room else None
 
     def _fresh(self, group: Group, room: int, limit: int | None) -> _Candidate:
         return _Candidate(tuple(waiting.run for waiting in islice(group.values(), room)), limit)
@@ -231,7 +283,7 @@ class PackQueue:
         """If what is next does not fit here, it is left to a larger device; whether it was."""
         if not (waiting and self.home.leaves_large):
             return False
-        run = next(iter(waiting.first(self.shapes.data_there).values())).run
+        run = next(iter(next(waiting.groups(self.shapes.data_there)).values())).run
         if self.shapes.fits(run):
             return False
         self.leave(run)
@@ -251,9 +303,9 @@ class PackQueue:
         if not new:
             return False
         self._placed |= {run_id: entry.attempt for run_id, entry in new.items()}
-        found = checkpoint.find(self.checkpoints, self.store.key)
+        found = self._saved.all()
         here = Environment.here(self.shapes.device).device
-        usable = {run_id: self._usable(entry.run, found) for run_id, entry in new.items()}
+        usable = {run_id: self._saved.usable(entry.run, found) for run_id, entry in new.items()}
         left = [
             run_id
             for run_id, saved in usable.items()
@@ -275,97 +327,12 @@ class PackQueue:
                 self._put(Waiting(run, entry.attempt, entry.pack_limit))
         return before == [self._known.get(run.run_id) for run in runs]
 
-    def _saved(self, waiting: Callable[[str], Waiting | None], begun: Group) -> _Candidate | None:
-        """Runs with a checkpoint. Those are read to their last byte when they are looked for: once,
-        and after that only for attempts that came back since.
-        """
-        if self._sought and all(
-            self._unsaved.get(run_id) == entry.attempt for run_id, entry in begun.items()
-        ):
-            return None
-        found = checkpoint.find(self.checkpoints, self.store.key)
-        for problem in found.problems:
-            self._tell(problem)
-        usable: dict[str, SavedCheckpoint | None] = {}
-        for saved in found.saved:
-            members = []
-            for entry in filter(None, map(waiting, saved.run_ids)):
-                run_id = entry.run.run_id
-                if run_id not in usable:
-                    usable[run_id] = self._usable(entry.run, found)
-                if usable[run_id] == saved:
-                    members.append(entry)
-            if members:
-                self._require_same(saved, members[0].run)
-                limit = _limit(members, ())
-                return _Candidate(tuple(entry.run for entry in members[:limit]), limit, saved)
-        self._sought = True
-        self._unsaved |= {run_id: entry.attempt for run_id, entry in begun.items()}
-        return None
-
-    def _usable(self, run: RunSpec, found: FoundCheckpoints) -> SavedCheckpoint | None:
-        """The furthest checkpoint of a run up to which its curve is whole: what a lost log took
-        from the database cannot be had again from there.
-        """
-        saved = found.of(run.run_id)
-        if not saved:
-            return None
-        there = {point.step for point in self.store.curve(run.run_id)}
-        for entry in saved:
-            missing = [
-                step
-                for step in run.train.evaluation_steps()
-                if step <= entry.step and step not in there
-            ]
-            if not missing and entry.step < run.train.steps:
-                return entry
-            why = (
-                f"evaluations from step {missing[0]} on are not in the database, which is older"
-                if missing
-                else f"the run has only {run.train.steps} steps"
-            )
-            self._tell(f"run {run.run_id}: its checkpoint at step {entry.step} is not used: {why}")
-        return None
-
-    def _require_same(self, saved: SavedCheckpoint, run: RunSpec) -> None:
-        """Refuse to go on under another environment, unless that was asked for."""
-        differ = self._drift(saved, run)
-        if differ and not self._allow_drift:
-            changed = "; ".join(line.partition(": ")[2] for line in differ)
-            raise SpecError(
-                f"{saved.path}: was saved under another environment ({changed}); bits may differ\n"
-                "go on with --allow-drift, which their rows will say, or remove that file to start "
-                "its runs over"
-            )
-
-    def _drift(self, saved: SavedCheckpoint, run: RunSpec) -> tuple[str, ...]:
-        """What is not as it was when this was saved, a line each."""
-        threads = choose_threads(run, self.shapes.threads)
-        here = Environment.here(self.shapes.device, threads)
-        differ = differences(saved.environment, here)
-        return tuple(f"from step {saved.step}: {text}" for text in differ)
-
-    def _load_state(self, saved: SavedCheckpoint, runs: Iterable[RunSpec]) -> PopulationState:
-        """Refuses, and sets aside, a file that cannot be the state of its members."""
-        loaded = checkpoint.load(saved.path, self.store.key)
-        since, members = loaded.state.get("steps_since_evaluation"), len(loaded.run_ids)
-        if type(since) is not int or since < 0:
-            raise _misfit(saved.path, "it does not say when its members were evaluated last")
-        if any(tensor.ndim < 1 or len(tensor) != members for tensor in loaded.tensors.values()):
-            raise _misfit(saved.path, f"its tensors are not those of {members} members")
-        state = PopulationState(loaded.run_ids, loaded.step, since, loaded.tensors)
-        return state.select([run.run_id for run in runs])
-
     def _tell(self, problem: str, kind: str = "checkpoint") -> None:
         """Once, however often it is met."""
         if problem not in self._told:
             self._told.add(problem)
             self.store.note(kind, problem)
             self.listen(Remark(problem))
-
-
-def _misfit(path: Path, why: str) -> StoreError:
-    return StoreError(f"{path}: {why}; kept as {checkpoint.set_aside(path).name}")
 
 
 def _limit(waiting: Iterable[Waiting], packs: Iterable[Pack]) -> int | None:

@@ -102,6 +102,18 @@ class Shapes:
             known = self._sizes[shape] = _Size(self._measured_size(runs, taken), at_hand)
         return min(known.runs, self._limits.get(shape, known.runs))
 
+    def fitting_now(self, runs: Sequence[RunSpec], fixed: int | None = None) -> int:
+        """How many runs of this shape fit beside what trains, no more than `fixed`. None of what
+        cannot be tried out: alone it fails for its own reason.
+        """
+        try:
+            need, free = self._need(runs), self.free()
+        except Exception as error:
+            refuse_if_lost(error, self.store)
+            return 0
+        most = need.fitting(free) if need.fits(free) else 0
+        return min(most, fixed or most, self._limits.get(runs[0].shape_id, most))
+
     def measure(self, runs: Sequence[RunSpec]) -> tuple[int, float]:
         """How many of these runs of one shape train together,
         and how many seconds a step of so many takes.
@@ -152,6 +164,14 @@ class _Size:
 
     runs: int
     at_hand: int
+
+
+# Of runs that can train as one population: their data and their shape.
+Kind = tuple[str, str]
+
+
+def kind_of(run: RunSpec) -> Kind:
+    return data_key(run), run.shape_id
 
 
 def data_key(run: RunSpec) -> str:

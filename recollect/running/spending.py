@@ -1,9 +1,10 @@
 """Training in stages: after each the rows are looked at again, and say what is next.
 
-Within a budget of time one shape of a stage is trained at a time, sized by measured speed. A pack
-is begun only with as many members as should end in time. If not even one run does, one is begun
-and left at a checkpoint when the time is over, and the next call goes on with it. A step, an
-evaluation or a preparation under way is not cut off, so a call may last that much longer.
+Within a budget of time one shape of a stage is trained at a time, or as many as fill a GPU
+together, sized by measured speed. A pack is begun only with as many members as should end in time.
+If not even one run does, one is begun and left at a checkpoint when the time is over, and the next
+call goes on with it. A step, an evaluation or a preparation under way is not cut off, so a call may
+last that much longer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
 from recollect.running.pack_queue import Selection
 from recollect.running.planning.cost import evaluation_stretch
+from recollect.running.planning.memory import FULL
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.running.shapes import Shapes
@@ -67,7 +69,10 @@ def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
             if stage.name == "begun":
                 selection = Selection(frozenset(stage.run_ids))
             else:
-                selection = select_affordable(runs, worker.shapes, speeds, SAFETY * budget.left_s)
+                selection = select_affordable(
+                    *(runs, worker.shapes, speeds, SAFETY * budget.left_s),
+                    wanted=FULL if worker.side_by_side else 1,
+                )
             worker.work(replace(selection, later=frozenset(stage.run_ids)))
             trained = [run for run in runs if run.run_id in (selection.run_ids or ())]
             learn_speeds(speeds, store.rows(), trained)
@@ -79,26 +84,38 @@ def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
 
 
 def select_affordable(
-    runs: Sequence[RunSpec], shapes: Shapes, speeds: SpeedModel, left_s: float
+    runs: Sequence[RunSpec], shapes: Shapes, speeds: SpeedModel, left_s: float, wanted: int = 1
 ) -> Selection:
-    """The runs of the cheapest shape, as many as should end in time, and at least one. How many
-    train together, and how fast, is measured if there is time for it; else they train one by one.
+    """Of the cheapest shape as many runs as should end in time, and at least one; of the next ones
+    too, until there are as many as `wanted`. How many train together, and how fast, is measured if
+    there is time for it; else they train one by one.
     """
 
     def run_s(run: RunSpec) -> float:
         return run.train.steps * (speeds.seconds(run) or 0.0)
 
-    same = min(group_by_shape(runs), key=lambda group: run_s(group[0]))
-    size, is_short = 1, MEASURE_STEPS * (speeds.seconds(same[0]) or 0.0) > MEASURE_SHARE * left_s
-    if not is_short and speeds.is_known(same[0]):
-        size = min(shapes.pack_size(same), len(same))
-    elif not is_short:
-        size, step_s = shapes.measure(same)
-        if step_s:
-            speeds.measure(same[0], evaluation_stretch(same[0]) * step_s / size)
-    packs = int(left_s / (size * run_s(same[0])))
-    chosen = same[: packs * size or max(1, int(left_s / run_s(same[0])))]
-    return Selection(frozenset(run.run_id for run in chosen), 1 if is_short else None)
+    chosen: list[RunSpec] = []
+    for same in sorted(group_by_shape(runs), key=lambda group: run_s(group[0])):
+        run = same[0]
+        is_short = MEASURE_STEPS * (speeds.seconds(run) or 0.0) > MEASURE_SHARE * left_s
+        if is_short and not chosen:
+            ending = same[: max(1, int(left_s / run_s(run)))]
+            return Selection(frozenset(run.run_id for run in ending), pack_size=1)
+        if is_short:
+            break
+        if speeds.is_known(run):
+            size = min(shapes.pack_size(same), len(same))
+        else:
+            size, step_s = shapes.measure(same)
+            if step_s:
+                speeds.measure(run, evaluation_stretch(run) * step_s / size)
+        packs = int(left_s / (size * run_s(run)))
+        ending = same[: packs * size or max(0 if chosen else 1, int(left_s / run_s(run)))]
+        chosen += ending
+        left_s -= len(ending) * run_s(run)
+        if len(ending) < len(same) or len(chosen) >= wanted:
+            break
+    return Selection(frozenset(run.run_id for run in chosen))
 
 
 def learn_speeds(speeds: SpeedModel, rows: Iterable[RunRow], runs: Iterable[RunSpec]) -> None:

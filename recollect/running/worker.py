@@ -7,8 +7,9 @@ printed.
 
 Members of a pack train in lock step, on the same rows. On a GPU, places that ended runs leave are
 filled: waiting runs of the same shape begin as a pack of their own beside it, and the packs are
-stepped in turn, each on its own stream. A pack that has become small then shares the device with
-them, and together they do as much as one large pack would (docs/decisions/packs-side-by-side.md).
+stepped in turn, each on its own stream. Where no more of a shape wait, and those that train do not
+fill the device, another shape begins beside them. Small packs then share the device, and together
+they do as much as one large pack would (docs/decisions/packs-side-by-side.md).
 """
 
 import contextlib
@@ -28,10 +29,11 @@ from recollect.running.pack import LEASE_S, Pack
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
 from recollect.running.planning.precompile import compiles
+from recollect.running.planning.speed import count_operations
 from recollect.running.planning.threads import threads_for
 from recollect.running.processes.devices import as_current
 from recollect.running.processes.spread import Home
-from recollect.running.shapes import Shapes
+from recollect.running.shapes import Kind, Shapes
 from recollect.running.signals import never
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
@@ -91,15 +93,20 @@ class Worker:
             memory_bytes,
             splits=not home.is_shared,
         )
-        self.queue = PackQueue(store, self.checkpoints, self.shapes, listen, home, allow_drift)
-        self._side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
-        self._keeper = Keeper(folder, KeepPolicy.of(store))
         self._compile_ahead = CompileAhead(device, workers)
+        self.queue = PackQueue(
+            *(store, self.checkpoints, self.shapes, listen, home, allow_drift),
+            is_compiled=self._is_compiled,
+        )
+        self.side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
+        self._keeper = Keeper(folder, KeepPolicy.of(store))
         self._packs: list[Pack] = []
         self._entered = contextlib.ExitStack()
         self._begun = 0  # packs
         self._watches = False  # leases on other clocks, and has said so
-        self._places = 0  # the most runs that have trained at once since there were none
+        # Of each kind that trains, the most runs that have trained at once.
+        self._places: dict[Kind, int] = {}
+        self._weights: dict[str, int] = {}  # of a step, by shape
 
     def __enter__(self) -> Self:
         """Until the exit its device is the current one."""
@@ -141,7 +148,7 @@ class Worker:
         while self._packs or self._watch_foreign(selection):
             if self._packs:
                 with threads_for(self._packs[0].runs[0], self.shapes.threads):
-                    self._train_shape(selection)
+                    self._train_packs(selection)
             self._fill(selection)
 
     def _watch_foreign(self, selection: Selection) -> bool:
@@ -171,30 +178,43 @@ class Worker:
         time.sleep(LOOK_EVERY_S)
         return True
 
-    def _train_shape(self, selection: Selection) -> None:
-        """Until no pack is left; waiting runs of the same shape join."""
+    def _train_packs(self, selection: Selection) -> None:
+        """Until no pack is left; others join, whenever one was evaluated."""
         while self._packs:
-            before = self._training()
+            evaluated = False
             for pack in list(self._packs):
                 code = self.stop()
                 if code:
                     raise self._save_all(code, self._packs)
-                was_evaluated = pack.evaluated
+                before = pack.evaluations
                 self._advance(pack)
-                if pack.evaluated and not was_evaluated:
+                evaluated = evaluated or pack.evaluations > before
+                if pack.evaluations > before == 0:
                     self._compile_next(pack.runs[0], selection)
-            if self._packs and self._training() < before:
+            if self._packs and evaluated:
                 self._fill(selection)
 
-    def _training(self) -> int:
-        """Runs that train now."""
-        return sum(len(pack.claims) for pack in self._packs)
+    def _training(self, kind: Kind | None = None) -> int:
+        """Runs that train now, all or of one kind."""
+        return sum(len(pack.claims) for pack in self._packs if kind in (None, pack.kind))
+
+    def _share(self, pack: Pack) -> float:
+        """Of this process' time, for each run of a pack: packs are stepped in turn, and a step is
+        taken to last as long as it has operations.
+        """
+        if len({other.shape_id for other in self._packs}) == 1:
+            return 1 / self._training()
+        for other in self._packs:
+            if other.shape_id not in self._weights:
+                self._weights[other.shape_id] = count_operations(other.runs[0]) or 1
+        whole = sum(len(other.claims) * self._weights[other.shape_id] for other in self._packs)
+        return self._weights[pack.shape_id] / whole
 
     def _fill(self, selection: Selection) -> None:
         """Begin packs for as long as there are runs, and places for them."""
-        if not self._packs:
-            self._places = 0
-        while not self._packs or (self._side_by_side and len(self._packs) < MOST_PACKS):
+        there = {pack.kind for pack in self._packs}
+        self._places = {kind: most for kind, most in self._places.items() if kind in there}
+        while not self._packs or (self.side_by_side and len(self._packs) < MOST_PACKS):
             if self.store.reclaim():
                 self.queue.read_again()
             choice = self.queue.next(selection, self._packs, self._places)
@@ -218,7 +238,11 @@ class Worker:
                 )
                 self._packs.append(pack)
                 self._begun += 1
-                self._places = max(self._places, self._training())
+                most = self._places.get(pack.kind, 0)
+                self._places[pack.kind] = max(most, self._training(pack.kind))
+
+    def _is_compiled(self, run: RunSpec) -> bool:
+        return run.shape_id in self.shapes.compiled or self._compile_ahead.is_ready(run)
 
     def _compile_next(self, now: RunSpec, selection: Selection) -> None:
         """While the shape of `now` trains, compile what the next ones need."""
@@ -229,7 +253,7 @@ class Worker:
         """One step further, whatever happens to it."""
         out_of_memory = False
         try:
-            if pack.advance(self._training()):
+            if pack.advance(self._share(pack)):
                 return
         except (RecollectError, KeyboardInterrupt):
             raise
@@ -278,6 +302,7 @@ class Worker:
         else:
             give_back_freed_memory()
         left, others, home = len(pack.claims), self._training(), self.queue.home
+        same = self._training(pack.kind)
         if left == 1 and not others and home.leaves_large:
             self.store.release(pack.claims)
             self.queue.leave(pack.runs[0])
@@ -289,7 +314,10 @@ class Worker:
             )
             return
         half = max(1, left // 2)
-        self.shapes.limit(pack.shape_id, max(half, others))
+        if others > same:
+            self.queue.keep_alone(pack.shape_id)
+        else:
+            self.shapes.limit(pack.shape_id, max(half, same))
         # A limit that is stored holds for every device, and this one may be the smallest.
         self.store.release(pack.claims, pack_limit=None if others or home.is_shared else half)
         self.queue.read_again()

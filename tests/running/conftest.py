@@ -1,8 +1,10 @@
-"""Runs of several shapes."""
+"""Runs of several shapes, and a worker for them."""
 
 import pytest
+from workers_made import Trainer
 
 from recollect.spec.run import RunSpec
+from recollect.training.early import EarlyDecisions
 
 
 @pytest.fixture
@@ -17,3 +19,14 @@ def make_runs(make_run):
         ]
 
     return make
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch) -> Trainer:
+    trainer = Trainer(tmp_path)
+
+    def decide(self, run, evaluation):
+        return "solved" if evaluation.step >= trainer.steps(run.seed) else None
+
+    monkeypatch.setattr(EarlyDecisions, "decide", decide)
+    return trainer

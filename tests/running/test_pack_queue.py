@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from recollect.running import engine, pack_queue
+from recollect.running import engine, saved_runs
 from recollect.running import pack as packs
 from recollect.running.events import PackStarted, ignore
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
@@ -69,7 +69,7 @@ def test_choosing_a_pack_does_not_cost_more_in_a_larger_sweep(planned, monkeypat
         return find(*arguments)
 
     monkeypatch.setattr(Store, "todo", counted_todo)
-    monkeypatch.setattr(pack_queue.checkpoint, "find", counted_find)
+    monkeypatch.setattr(saved_runs.checkpoint, "find", counted_find)
     cost = []
     for shapes in (4, 16):
         calls.clear()
@@ -131,7 +131,7 @@ def test_checkpoints_are_looked_for_once_an_attempt(planned, monkeypatch):
     store, searches = planned(3), []
     find = checkpoint.find
     monkeypatch.setattr(
-        pack_queue.checkpoint, "find", lambda *arguments: searches.append(1) or find(*arguments)
+        saved_runs.checkpoint, "find", lambda *arguments: searches.append(1) or find(*arguments)
     )
     mine = queue(store)
     for attempt in range(3):

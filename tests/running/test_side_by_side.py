@@ -4,94 +4,19 @@ Nothing about a result depends on it.
 """
 
 import weakref
-from collections.abc import Callable
 
 import pytest
 import torch
+from workers_made import results
 
 from recollect import api
-from recollect.errors import Stopped
-from recollect.running import engine
 from recollect.running import pack as packs
 from recollect.running import worker as working
 from recollect.running.events import Advanced, Event, GivenUp, PackStarted, Remark, RunEnded
-from recollect.running.pack_queue import Selection
 from recollect.running.planning import memory
-from recollect.running.results import RunSet
 from recollect.running.worker import Worker
-from recollect.spec.sweep import parse_sweep
 from recollect.store import Store
-from recollect.training.early import EarlyDecisions
 from recollect.training.population import Population
-
-CPU = torch.device("cpu")
-SWEEP = """
-[task]
-name = "mqar"
-vocabulary = 32
-length = 8
-pairs = 2
-data = "fresh"
-test_rows = 16
-[model]
-mixer = "attention"
-width = 8
-depth = 1
-[train]
-steps = 40
-batch = 32
-evaluations = 10
-lr = 1e-2
-[sweep]
-seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-"""
-
-
-@pytest.fixture
-def work(tmp_path, monkeypatch) -> Callable[..., list[Event]]:
-    """Trains the sweep in a folder of its own, four runs at a time; run number s ends after 4 (s %
-    5 + 1) steps.
-    """
-    decided = {"steps": lambda seed: 4 * (seed % 5 + 1)}
-
-    def decide(self, run, evaluation):
-        return "solved" if evaluation.step >= decided["steps"](run.seed) else None
-
-    monkeypatch.setattr(EarlyDecisions, "decide", decide)
-
-    def train(
-        name: str, *, side_by_side: bool = True, steps=None, size: int = 4, **fields
-    ) -> list[Event]:
-        if steps is not None:
-            decided["steps"] = steps
-        heard: list[Event] = []
-        with Store.create(tmp_path / name) as store:
-            engine.plan(store, parse_sweep(SWEEP, name="sweep"))
-            worker = Worker(
-                store,
-                tmp_path / name,
-                CPU,
-                heard.append,
-                side_by_side=side_by_side,
-                threads=1,
-                **fields,
-            )
-            try:
-                worker.work(Selection(pack_size=size))
-            except Stopped:
-                heard.append(Remark("stopped"))
-        return heard
-
-    train.folder = tmp_path
-    return train
-
-
-def results(folder) -> dict[str, tuple]:
-    found = RunSet.load(folder)
-    return {
-        row.run_id: (row.status, row.steps, row.stopped_early, repr(found.curves[row.run_id]))
-        for row in found.rows
-    }
 
 
 def training(heard: list[Event]) -> list[int]:
@@ -241,6 +166,23 @@ def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
         run.run_id for run in together
     }
     assert sum(row.status == "done" for row in rows.values()) == 10 - len(together)
+
+
+def test_a_run_that_goes_on_counts_the_seconds_before_its_stop(work, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(packs.time, "monotonic", lambda: now[0])
+    step = Population.train_step
+
+    def timed(self, batch):
+        step(self, batch)
+        now[0] += 0.1 * len(self.members)
+
+    monkeypatch.setattr(Population, "train_step", timed)
+    asked = iter(range(10**9))
+    work("stopped", steps=lambda seed: 40, stop=lambda: 130 if next(asked) == 30 else 0)
+    work("stopped", steps=lambda seed: 40)
+    for row in api.Results.load(work.folder / "stopped").rows:
+        assert row.wall_s == pytest.approx(0.1 * row.steps)
 
 
 def test_time_is_shared_among_all_that_train(work, monkeypatch):

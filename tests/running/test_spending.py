@@ -173,6 +173,24 @@ def test_the_cheapest_shape_comes_first(speeds, make_run):
     assert selection.run_ids == {small.run_id}
 
 
+@pytest.mark.parametrize(("wanted", "chosen"), [(1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (9, 6)])
+def test_more_shapes_follow_until_there_are_as_many_runs_as_wanted(
+    speeds, make_runs, wanted, chosen
+):
+    runs = make_runs(2, 2, 2)
+    selection = select_affordable(runs, MadeUpShapes(), speeds, 1e9, wanted)
+    assert selection == Selection(frozenset(run.run_id for run in runs[:chosen]))
+
+
+@pytest.mark.parametrize(("steps", "chosen"), [(11, 1), (12, 2), (17, 2), (18, 3), (24, 4)])
+def test_shapes_that_follow_have_the_time_that_is_left(speeds, make_runs, steps, chosen):
+    """Six steps a run, one second a step; what follows may be left out altogether."""
+    runs = make_runs(2, 2)
+    left_s = (steps + 0.5) * evaluation_stretch(runs[0])
+    selection = select_affordable(runs, MadeUpShapes(), speeds, left_s, 9)
+    assert selection == Selection(frozenset(run.run_id for run in runs[:chosen]))
+
+
 def test_what_takes_long_is_not_measured_but_trained_alone(runs):
     speeds = SpeedModel(guessed_s(CPU))
     left_s = 0.99 * spending.MEASURE_STEPS * speeds.seconds(runs[0]) / spending.MEASURE_SHARE

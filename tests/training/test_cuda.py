@@ -21,8 +21,10 @@ from recollect.running import engine
 from recollect.running.events import DeviceProgress, Event
 from recollect.running.processes import count
 from recollect.running.results import RunSet
+from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
+from recollect.store import Store
 from recollect.tasks.build import task_of
 from recollect.training.population import Population
 
@@ -291,7 +293,30 @@ def test_sixteen_members_have_the_curves_of_their_solo_runs(mixer):
         )
 
 
-# ---- several processes ----
+# ---- several shapes, several processes ----
+
+
+def test_shapes_side_by_side_give_what_they_give_apart(tmp_path, monkeypatch):
+    # Runs of forty steps would have ended before kernels are compiled ahead.
+    monkeypatch.setattr(Worker, "_is_compiled", lambda self, run: True)
+    runs = tuple(
+        run for mixer in ("attention", "mamba", "hyena") for run in seeds(run_of(mixer), 2)
+    )
+    started: dict[str, int] = {}
+    for name, side_by_side in (("apart", False), ("beside", True)):
+        with Store.create(tmp_path / name) as store:
+            engine.plan(store, Sweep(name, "", runs))
+            with Worker(store, tmp_path / name, CUDA, side_by_side=side_by_side) as worker:
+                share, seen = worker._share, []
+                worker._share = lambda pack, share=share, seen=seen, worker=worker: (
+                    seen.append(len(worker._packs)) or share(pack)
+                )
+                worker.work()
+            started[name] = max(seen)
+    assert started["apart"] == 1 < started["beside"]
+    apart, beside = (RunSet.load(tmp_path / name) for name in ("apart", "beside"))
+    assert {row.status for row in beside.rows} == {"done"}
+    assert beside.curves == apart.curves
 
 
 def test_two_processes_on_one_gpu_train_what_one_does(tmp_path, monkeypatch):

@@ -2,10 +2,10 @@
 
 Triton compiles a kernel when a shape first asks for it: seconds, in which a GPU waits. What it has
 compiled it keeps on the disk, where every process finds it. So while one shape trains, a few
-processes precompile those that follow. Nothing depends on them: whatever goes wrong there goes
+processes precompile those that follow. No result depends on them: whatever goes wrong there goes
 wrong, or does not, when the shape is trained. They read shapes from a pipe, one specification a
-line; they end with it, or when nothing came for a while, since an idle one still holds some of the
-GPU's memory.
+line, and write which ones are compiled; they end with it, or when nothing came for a while, since
+an idle one still holds some of the GPU's memory.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import torch
 
 import recollect
 from recollect.running.planning.cost import has_foreign_code
-from recollect.running.planning.precompile import precompile
+from recollect.running.planning.precompile import compiles, precompile
 from recollect.running.planning.threads import threads_for
 from recollect.running.processes.count import usable_cores
 from recollect.spec.run import RunSpec
@@ -42,6 +42,7 @@ class CompileAhead:
         """`workers`: on this machine, among which its cores are shared."""
         self.device, self._count = device, count_compilers(usable_cores(), workers)
         self._sent: set[str] = set()  # shapes
+        self._ready: set[str] = set()  # shapes, as the processes say
         self._processes: list[subprocess.Popen[str]] = []
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
@@ -57,12 +58,27 @@ class CompileAhead:
         if not any(process.poll() is None for process in self._processes):
             self.close()
             self._processes = [_start_process(self.device) for _ in range(self._count)]
+            for process in self._processes:
+                threading.Thread(target=self._hear, args=(process,), daemon=True).start()
         for number, run in enumerate(shapes.values()):
             with contextlib.suppress(OSError):  # a process that has ended reads nothing
                 pipe = self._processes[number % self._count].stdin
                 assert pipe is not None
                 pipe.write(run.canonical_json() + "\n")
                 pipe.flush()
+
+    def is_ready(self, run: RunSpec) -> bool:
+        """Whether nothing of its shape is left to compile; always, where nothing is compiled ahead
+        for it.
+        """
+        return not compiles(self.device) or has_foreign_code(run) or run.shape_id in self._ready
+
+    def _hear(self, process: subprocess.Popen[str]) -> None:
+        """To its end."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._ready.add(line.strip())
 
     def close(self) -> None:
         for process in self._processes:
@@ -86,7 +102,7 @@ def _start_process(device: torch.device) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "recollect.running.planning.compile_ahead", str(device)],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": _import_path()},
         text=True,
@@ -134,6 +150,7 @@ def main() -> None:
             with threads_for(run, 1):
                 data = task_of(run, device)
                 precompile(run, data, device)
+            os.write(1, f"{run.shape_id}\n".encode())
             if device.type == "cuda":
                 torch.cuda.empty_cache()
 

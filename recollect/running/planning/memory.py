@@ -32,6 +32,9 @@ WORTHWHILE = 1.05
 PROBE_SHARE = 0.02  # of the estimated work may go into measuring
 # Of the places must be free before others join: a pack of a few would not be worth its start.
 JOIN_SHARE = 0.25
+# Runs that fill a GPU: in larger populations a run-step is hardly any faster
+# (docs/decisions/packs-side-by-side.md).
+FULL = 16
 
 
 @dataclass(frozen=True)

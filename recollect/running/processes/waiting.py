@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from recollect.running.shapes import data_key
+from recollect.running.shapes import Kind, kind_of
 from recollect.spec.run import RunSpec
 
 
@@ -24,28 +24,27 @@ class WaitingRuns:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, Group]] = {}
-        self._places: dict[str, tuple[str, str]] = {}  # of each run: its data, its shape
+        self._kinds: dict[str, Kind] = {}  # of each run
         self._begun: Group = {}
         self._left: set[str] = set()  # shapes of which none waited any more
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._kinds)
 
     def get(self, run_id: str) -> Waiting | None:
-        if run_id not in self._places:
+        if run_id not in self._kinds:
             return None
-        data, shape = self._places[run_id]
+        data, shape = self._kinds[run_id]
         return self._groups[data][shape][run_id]
 
     def put(self, waiting: Waiting) -> None:
         """A run, or what is new about it."""
         run_id = waiting.run.run_id
-        place = self._places.get(run_id) or (data_key(waiting.run), waiting.run.shape_id)
-        self._put(waiting, place)
+        self._put(waiting, self._kinds.get(run_id) or kind_of(waiting.run))
 
-    def _put(self, waiting: Waiting, place: tuple[str, str]) -> None:
-        run_id, (data, shape) = waiting.run.run_id, place
-        self._places[run_id] = place
+    def _put(self, waiting: Waiting, kind: Kind) -> None:
+        run_id, (data, shape) = waiting.run.run_id, kind
+        self._kinds[run_id] = kind
         shapes = self._groups.setdefault(data, {})
         if shape in self._left and shape not in shapes:
             # Given back, in order to train with fewer: its kernels are there, so it is next.
@@ -55,7 +54,7 @@ class WaitingRuns:
             self._begun[run_id] = waiting
 
     def drop(self, run_id: str) -> None:
-        data, shape = self._places.pop(run_id)
+        data, shape = self._kinds.pop(run_id)
         self._begun.pop(run_id, None)
         del self._groups[data][shape][run_id]
         if not self._groups[data][shape]:
@@ -70,11 +69,11 @@ class WaitingRuns:
         for group in chain.from_iterable(shapes.values() for shapes in self._groups.values()):
             for run_id, waiting in group.items():
                 if run_id in run_ids:
-                    selected._put(waiting, self._places[run_id])
+                    selected._put(waiting, self._kinds[run_id])
         return selected
 
     def run_ids(self) -> list[str]:
-        return list(self._places)
+        return list(self._kinds)
 
     def begun(self, group: Group | None = None) -> Group:
         """Of all or of one shape, those that were begun before: they alone can have a checkpoint
@@ -85,25 +84,22 @@ class WaitingRuns:
         return {run_id: waiting for run_id, waiting in self._begun.items() if run_id in group}
 
     def of_shape(self, run: RunSpec) -> Group:
-        """Those that can train beside this run."""
-        return self._groups.get(data_key(run), {}).get(run.shape_id, {})
+        """Those that can take places which runs like this one leave."""
+        data, shape = kind_of(run)
+        return self._groups.get(data, {}).get(shape, {})
 
-    def first(self, data: str | None) -> Group:
-        """Those that should train next: what shares the data that are there comes first, since then
-        only a model has to be built.
-        """
-        shapes = self._groups.get(data or "") or next(iter(self._groups.values()))
-        return next(iter(shapes.values()))
-
-    def shapes(self, data: str | None, among: Container[str] | None) -> Iterator[RunSpec]:
-        """One run of each shape that has any among these, or at all, in the order in which shapes
-        will have their turn.
+    def groups(self, data: str | None) -> Iterator[Group]:
+        """Of each shape, in the order in which shapes have their turn: what shares the data that
+        are there comes first, since then only a model has to be built.
         """
         there = self._groups.get(data or "", {})
         others = (shapes for shapes in self._groups.values() if shapes is not there)
-        for shapes in chain([there], others):
-            for group in shapes.values():
-                ids = (run_id for run_id in group if among is None or run_id in among)
-                first = next(ids, None)
-                if first is not None:
-                    yield group[first].run
+        return chain.from_iterable(shapes.values() for shapes in chain([there], others))
+
+    def shapes(self, data: str | None, among: Container[str] | None) -> Iterator[RunSpec]:
+        """One run of each shape that has any among these, or at all, in the order of `groups`."""
+        for group in self.groups(data):
+            ids = (run_id for run_id in group if among is None or run_id in among)
+            first = next(ids, None)
+            if first is not None:
+                yield group[first].run

@@ -1,5 +1,6 @@
 """Processes that compile for later shapes: what they are sent, and that nothing depends on them."""
 
+import io
 import subprocess
 import sys
 import time
@@ -7,9 +8,15 @@ import time
 import pytest
 import torch
 
+import recollect
 from recollect.running.planning import compile_ahead
 from recollect.running.planning.compile_ahead import SHAPES, CompileAhead
 from recollect.spec.run import RunSpec
+
+
+def idle_process() -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["sleep", "60"], stdin=pipe, stdout=pipe, text=True)
 
 
 @pytest.fixture
@@ -26,7 +33,7 @@ def sent(monkeypatch):
 
     class Process:
         def __init__(self) -> None:
-            self.stdin = Pipe()
+            self.stdin, self.stdout = Pipe(), io.StringIO()
             lines.append(self.stdin)
 
         def poll(self) -> None: ...
@@ -65,10 +72,7 @@ def test_workers_share_the_cores_that_compile(cores, workers, processes, monkeyp
     monkeypatch.setattr(
         compile_ahead,
         "_start_process",
-        lambda device: (
-            started.append(device)
-            or subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True)
-        ),
+        lambda device: started.append(device) or idle_process(),
     )
     beside = CompileAhead(torch.device("cuda"), workers)
     beside.prepare(make_run(), [make_run({"model.width": 24}), make_run({"model.width": 48})])
@@ -102,6 +106,38 @@ def test_a_process_survives_what_it_cannot_do_and_ends_with_its_pipe(make_run):
     assert said == ""
 
 
+def test_what_is_compiled_is_known_as_soon_as_its_process_says_so(make_run, monkeypatch):
+    """Processes for a CPU, which have nothing to compile, for a device that compiles."""
+    monkeypatch.setattr(compile_ahead, "compiles", lambda device: True)
+    start = compile_ahead._start_process
+    monkeypatch.setattr(compile_ahead, "_start_process", lambda device: start(torch.device("cpu")))
+    now, later, never = (make_run({"model.width": width}) for width in (8, 16, 24))
+    beside = CompileAhead(torch.device("cuda"))
+    assert not beside.is_ready(later)
+    beside.prepare(now, [later])
+    deadline = time.monotonic() + 60
+    while not beside.is_ready(later) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert beside.is_ready(later)
+    assert not beside.is_ready(never)
+    beside.close()
+
+
+def test_where_nothing_is_compiled_everything_is_ready(make_run, plugins):
+    @recollect.mixer("mine")
+    class Scaled(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            return self.scale * x
+
+    assert CompileAhead(torch.device("cpu")).is_ready(make_run())
+    foreign = make_run({"model.mixer": "mine"})
+    assert CompileAhead(torch.device("cuda")).is_ready(foreign)
+
+
 def test_an_idle_process_ends(monkeypatch):
     monkeypatch.setattr(compile_ahead, "IDLE_S", 0.05)
     monkeypatch.setattr(sys, "stdin", iter(["one\n"]))
@@ -113,7 +149,7 @@ def test_processes_that_ended_are_replaced(make_run, monkeypatch):
     monkeypatch.setattr(
         compile_ahead,
         "_start_process",
-        lambda device: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, text=True),
+        lambda device: idle_process(),
     )
     beside = CompileAhead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
