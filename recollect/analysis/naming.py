@@ -20,6 +20,7 @@ SECTIONS = ("task", "model", "train")
 MOST_VALUES = 6  # of a varied setting that are listed one by one
 
 Settings = Mapping[str, Any]  # by flat key
+Told = tuple[tuple[str, str], ...]  # flat keys, each with its value as text
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,29 @@ def settings_text(
     cell: Settings, labels: Mapping[str, str], word: Callable[[Any], str] = value_text
 ) -> str:
     """The values of some keys, given with their labels: "width 64, kernel 4"."""
-    return ", ".join(
-        labelled(label, word(cell[key])) for key, label in labels.items() if key in cell
+    return ", ".join(text for _, text in _told(cell, labels, word))
+
+
+def settings_told(cells: Sequence[Settings], keys: Iterable[str]) -> list[Told]:
+    """The texts that `settings_text` joins, of each cell and with their keys; exact where rounding
+    would make two cells read alike.
+    """
+    labels = short_labels(keys)
+    short, exact = (
+        [_told(cell, labels, word) for cell in cells] for word in (value_text, canonical)
     )
+    return short if len(set(short)) == len(set(exact)) else exact
 
 
 def settings_texts(cells: Sequence[Settings], keys: Iterable[str]) -> list[str]:
-    """`settings_text` of each cell, exact where rounding would make two cells read alike."""
-    labels = short_labels(keys)
-    short, exact = (
-        [settings_text(cell, labels, word) for cell in cells] for word in (value_text, canonical)
+    """The same as one text a cell."""
+    return [", ".join(text for _, text in told) for told in settings_told(cells, keys)]
+
+
+def _told(cell: Settings, labels: Mapping[str, str], word: Callable[[Any], str]) -> Told:
+    return tuple(
+        (key, labelled(label, word(cell[key]))) for key, label in labels.items() if key in cell
     )
-    return short if len(set(short)) == len(set(exact)) else exact
 
 
 # ---- names of cells ----

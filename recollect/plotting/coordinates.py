@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.naming import MIXER_OPTIONS, join_name, settings_texts, telling_keys
+from recollect.analysis.naming import (
+    MIXER_OPTIONS,
+    Told,
+    join_name,
+    settings_texts,
+    settings_told,
+    telling_keys,
+)
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.analysis.wording import value_text
 
@@ -29,7 +36,11 @@ class Coordinates:
     width: str
     depth: str
     mixer: str
-    variant: str  # what else tells it from others of its mixer; mostly empty
+    settings: Told  # what else tells it from others of its mixer; mostly none
+
+    @property
+    def variant(self) -> str:
+        return ", ".join(text for _, text in self.settings)
 
     @property
     def label(self) -> str:
@@ -51,7 +62,7 @@ def find_coordinates(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> lis
     by_mixer: dict[str, list[int]] = {}
     for index, cell in enumerate(cells):
         by_mixer.setdefault(cell.mixer, []).append(index)
-    variants = [""] * len(cells)
+    variants: list[Told] = [()] * len(cells)
     for own in by_mixer.values():
         found = _variants([settings[index] for index in own], [places[index] for index in own])
         for index, variant in zip(own, found, strict=True):
@@ -81,7 +92,7 @@ def _task_names(settings: Sequence[dict[str, Any]]) -> list[str]:
     return settings_texts(own, said + telling_keys(own, known, _other_keys(own, said)))
 
 
-def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ...]]) -> list[str]:
+def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ...]]) -> list[Told]:
     own = [
         {key: value for key, value in flat.items() if not key.startswith(TASK)} for flat in settings
     ]
@@ -90,7 +101,7 @@ def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ..
         key for key in keys if key.startswith(MIXER_OPTIONS) and not _follows(key, own, places)
     ]
     needed = {*telling_keys(own, places, keys), *telling_keys(own, [()] * len(own), options)}
-    return settings_texts(own, [key for key in keys if key in needed])
+    return settings_told(own, [key for key in keys if key in needed])
 
 
 def _follows(

@@ -22,8 +22,8 @@ def test_a_cell_stands_by_task_width_and_depth_and_is_labelled_by_the_rest():
     ]
     task = "mqar, length 64, pairs 4"
     assert places_of(rows) == [
-        Coordinates(task, "128", "2", "attention", ""),
-        Coordinates(task, "64", "1", "mamba", ""),
+        Coordinates(task, "128", "2", "attention", ()),
+        Coordinates(task, "64", "1", "mamba", ()),
     ]
     rows.append(make_row("mamba", model={"depth": 1, "mixer": {"name": "mamba", "conv": 0}}))
     assert [place.label for place in places_of(rows)] == [

@@ -9,7 +9,7 @@ from recollect.analysis.naming import short_labels
 from recollect.analysis.settings import cell_settings
 from recollect.analysis.wording import spaced, value_text
 from recollect.plotting import small_print
-from recollect.plotting.text import plain
+from recollect.plotting.text import mixer_title, plain
 from recollect.reports.pictures.shown import Panel, Shown
 
 MOST_DIFFERENCES = 8
@@ -26,6 +26,12 @@ def caption(
         first += " " + small_print.averaged_text(shown.runs, band)
     lines = [first, f"{_seeds(panels)}{small_print.results_text(shown.planned)}{_waiting(shown)}"]
     lines.append(f"Recipe: {small_print.recipe_text([cell.rows[0].spec for cell in shown.runs])}.")
+    drawn = {mixer_title(cell.place.mixer) for cell in shown.cells}
+    lines += [
+        f"{mixer}: {values}, unless its label says otherwise."
+        for mixer, values in shown.unsaid
+        if mixer in drawn
+    ]
     if shown.is_comparison:
         lines.append(_difference(shown))
     return lines

@@ -1,6 +1,6 @@
 """What the pictures of any rows draw alike: a mean with its band, crosses, legends."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -58,13 +58,19 @@ def draw_means(
 
 
 def legend(
-    shown: Shown, figure: Figure, *more: sheet.LegendEntry, marked: bool = True
+    shown: Shown,
+    figure: Figure,
+    *more: sheet.LegendEntry,
+    marked: bool = True,
+    labels: Collection[str] | None = None,
 ) -> list[sheet.LegendEntry]:
-    """Labels, then the two folders if there are two, then the marks that occur. `marked`: the lines
-    have a mark at every point.
+    """Labels, all or these, then the two folders if there are two, then the marks that occur.
+    `marked`: the lines have a mark at every point.
     """
     entries: list[sheet.LegendEntry] = [
-        (sheet.line_handle(style, marked), label) for label, style in shown.labels.items()
+        (sheet.line_handle(style, marked), label)
+        for label, style in shown.labels.items()
+        if labels is None or label in labels
     ]
     if shown.is_comparison:
         entries += [

@@ -21,20 +21,25 @@ PANEL = (2.75, 2.25)
 SPARSE_DASHES = (0, (4, 3))
 LOWEST_BAR, BAR_STEP = 1.06, 0.045  # of the windows above a panel, in units of the score
 BAR_INCHES = 0.07
+LOWEST = -0.03  # of the axis
 
 
 def draw(shown: Shown, look: Look) -> Figure:
     """Every rate of every cell that has a result."""
     panels = shown.panels()
-    bars = max(
-        sum(cell.runs.window(look.tau) is not None for cell in panel.cells) for panel in panels
-    )
+    bars = [sum(cell.runs.window(look.tau) is not None for cell in panel.cells) for panel in panels]
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
     with print_style():
         columns = sheet.columns_for(len(panels), PANEL[0])
         rows = -(-len(panels) // columns)
-        size = PANEL[0], PANEL[1] + BAR_INCHES * bars
-        figure, axes = sheet.panel_grid(rows, columns, size, sharex=True, sharey=True)
+        # A row has room for as many windows as its fullest panel; scores are as high in all rows.
+        most = [max(bars[row * columns : (row + 1) * columns]) for row in range(rows)]
+        tops = [1.04 + BAR_STEP * own for own in most]
+        size = PANEL[0], PANEL[1] + BAR_INCHES * sum(most) / rows
+        ratios = [top - LOWEST for top in tops]
+        figure, axes = sheet.panel_grid(
+            rows, columns, size, sharex=True, sharey="row", height_ratios=ratios
+        )
         label = small_print.score_label(shown.runs)
         for number, ax in enumerate(axes.flat):
             if number >= len(panels):
@@ -42,7 +47,7 @@ def draw(shown: Shown, look: Look) -> Figure:
                 continue
             sheet.rate_axis(ax, min(lrs), max(lrs))
             sheet.score_axis(ax, label if number % columns == 0 else "")
-            ax.set_ylim(-0.03, 1.04 + BAR_STEP * bars)
+            ax.set_ylim(LOWEST, tops[number // columns])
             ax.tick_params(labelbottom=number + columns >= len(panels))
             if number + columns < len(panels):
                 ax.set_xlabel("")

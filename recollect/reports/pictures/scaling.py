@@ -46,8 +46,11 @@ def draw(shown: Shown, look: Look) -> Figure:
     if against not in AXES:
         raise SpecError(f"--against {against}: {suggest(against, AXES)}")
     sides = [side for side in ("task", "width", "depth") if side != AXES[against][1]]
-    panels = shown.panels(sides)
-    values = sorted({x for cell in shown.cells if (x := _place(cell, against)) is not None})
+    every = shown.panels(sides)
+    # A panel of models of one size each says nothing about growth.
+    panels = [panel for panel in every if _has_line(panel, against)] or every
+    drawn = [cell for panel in panels for cell in panel.cells]
+    values = sorted({x for cell in drawn if (x := _place(cell, against)) is not None})
     if len(values) < 2:
         raise SpecError(
             f"scaling: the runs have {len(values)} value of {against}, and a line needs two;\n"
@@ -72,8 +75,11 @@ def draw(shown: Shown, look: Look) -> Figure:
             f"Every mixer at its best rate against {AXIS_WORDS.get(against, against)}: {score} "
             f"above, window W({look.tau:g}) below (0: not solved; an arrow: at least so wide)."
         )
+        if len(panels) < len(every):
+            left = [panel.title for panel in every if panel not in panels]
+            what += f" Not shown, of one {against} each: {'; '.join(left)}."
         title = f"Best {score} and window against {against}: {shown.shared(sides)}".rstrip(": ")
-        entries = legend(shown, figure)
+        entries = legend(shown, figure, labels={cell.label for cell in drawn})
         return sheet.finish(
             figure, title, entries, caption(shown, what, panels, shown.shared(sides), look.band)
         )
@@ -101,6 +107,14 @@ def _draw_panel(
             places, heights = zip(*ends, strict=True)
             arrow: dict[str, Any] = {"yerr": ARROW, "lolims": True, "fmt": "none", "elinewidth": 1}
             lower.errorbar(places, heights, color=style.colour, label="at least", **arrow)
+
+
+def _has_line(panel: Panel, against: str) -> bool:
+    places: dict[tuple[str, int], set[float]] = {}
+    for cell in panel.cells:
+        if (place := _place(cell, against)) is not None:
+            places.setdefault((cell.label, cell.source), set()).add(place)
+    return any(len(own) > 1 for own in places.values())
 
 
 def _place(cell: ShownCell, against: str) -> float | None:

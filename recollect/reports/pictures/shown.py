@@ -14,12 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 from recollect.analysis import Cell, Curves, group_cells
-from recollect.analysis.naming import join_name
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.errors import SpecError
 from recollect.plotting.colours import DASHES, LineStyle, line_styles
 from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
-from recollect.plotting.text import mixer_title
+from recollect.reports.pictures.labels import label_places
 from recollect.rows import RunRow
 from recollect.running.cluster.plan import go_on_command
 from recollect.running.results import RunSet
@@ -49,15 +48,12 @@ class Source:
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell, where it stands, and which of the sources it is from."""
+    """A cell, where it stands, which of the sources it is from, and what its line is called."""
 
     runs: Cell
     place: Coordinates
     source: int
-
-    @property
-    def label(self) -> str:
-        return join_name(mixer_title(self.place.mixer), self.place.variant)
+    label: str
 
 
 @dataclass(frozen=True)
@@ -75,11 +71,12 @@ class Shown:
     sources: tuple[Source, ...]
     cells: tuple[ShownCell, ...]
     waiting: tuple[ShownCell, ...] = ()
+    unsaid: tuple[tuple[str, str], ...] = ()  # mixers, each with what their labels leave out
 
     @classmethod
     def of(cls, *sources: Source) -> "Shown":
         """SpecError if a source has no result at all."""
-        every = _place_all(sources)
+        every, unsaid = _place_all(sources)
         shown = tuple(cell for cell in every if cell.runs.best)
         for number, source in enumerate(sources):
             if not any(cell.source == number for cell in shown):
@@ -87,7 +84,8 @@ class Shown:
                     f"{source.name}: none of {len(source.rows)} runs has a result yet; train some "
                     f"with `{source.go_on}`, or leave out --where"
                 )
-        return cls(sources, shown, tuple(cell for cell in every if not cell.runs.best))
+        waiting = tuple(cell for cell in every if not cell.runs.best)
+        return cls(sources, shown, waiting, unsaid)
 
     @property
     def runs(self) -> list[Cell]:
@@ -162,15 +160,21 @@ class Shown:
         return sorted(cells, key=lambda cell: (order.index(cell.label), cell.source))
 
 
-def _place_all(sources: Sequence[Source]) -> list[ShownCell]:
+def _place_all(
+    sources: Sequence[Source],
+) -> tuple[list[ShownCell], tuple[tuple[str, str], ...]]:
+    """All cells, and what their labels leave out."""
     cells = [
         (number, cell) for number, source in enumerate(sources) for cell in group_cells(source.rows)
     ]
     unsaid = _constant_keys(cells) if len(sources) > 1 else set()
     places = find_coordinates([cell for _, cell in cells], unsaid)
-    return [
-        ShownCell(cell, place, number) for (number, cell), place in zip(cells, places, strict=True)
+    labels = label_places(places)
+    found = [
+        ShownCell(cell, place, number, label)
+        for (number, cell), place, label in zip(cells, places, labels.texts, strict=True)
     ]
+    return found, labels.unsaid
 
 
 def _constant_keys(cells: Sequence[tuple[int, Cell]]) -> set[str]:

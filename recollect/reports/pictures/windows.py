@@ -25,6 +25,7 @@ from recollect.reports.pictures.shown import Panel, Shown, ShownCell
 
 SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
 BAR, LINE_INCHES = 0.62, 0.21
+MARGIN = 0.2  # above and below all lines together, in lines
 PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
 USUAL_NAME = 14  # letters that a panel of this width has room for; longer names widen it
 GAP = 0.03  # between panels, of their width: words stand on both sides of it
@@ -35,27 +36,23 @@ def draw(shown: Shown, look: Look) -> Figure:
     panels = shown.panels(by_rows=look.by_rows)
     levels = (look.tau, *(tau for tau in TAUS if tau > look.tau))[: len(SHADES)]
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
-    heights = [FRAME_INCHES + LINE_INCHES * len(panel.cells) for panel in panels]
     with print_style():
         longest = max(len(_name(cell, shown)) for cell in shown.cells)
         panel_width = PANEL_WIDTH + NAME_LETTER * max(0, longest - USUAL_NAME)
         columns = sheet.columns_for(len(panels), panel_width, most=2)
         rows = -(-len(panels) // columns)
-        tall = [max(heights[row * columns : (row + 1) * columns]) for row in range(rows)]
-        figure, axes = sheet.panel_grid(
-            rows,
-            columns,
-            (panel_width, sum(tall) / rows),
-            gridspec_kw={"height_ratios": tall},
-        )
+        # A row is as high as its fullest panel, and all bars are equally thick.
+        beside = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+        lines = [max(len(panel.cells) for panel in own) for own in beside]
+        high = FRAME_INCHES + LINE_INCHES * sum(lines) / rows
+        spans = [count + MARGIN for count in lines]
+        figure, axes = sheet.panel_grid(rows, columns, (panel_width, high), height_ratios=spans)
         for number, ax in enumerate(axes.flat):
             if number >= len(panels):
                 ax.remove()
                 continue
             sheet.rate_axis(ax, min(lrs), max(lrs))
-            beside = panels[number - number % columns :][:columns]
-            lines = max(len(panel.cells) for panel in beside)
-            _draw_panel(ax, panels[number], shown, levels, lines)
+            _draw_panel(ax, panels[number], shown, levels, lines[number // columns])
         entries: list[sheet.LegendEntry] = [
             (Patch(fc=shade(INK, amount), ec="none"), f"τ = {level:g}")
             for level, amount in _shaded(levels)
@@ -81,7 +78,7 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, levels: Sequence[float], l
     """`lines` are as many as the panels beside it need, so that all bars are equally thick."""
     sheet.panel_title(ax, panel.title)
     cells = sorted(panel.cells, key=lambda cell: _width(cell, levels[0]), reverse=True)
-    ax.set_ylim(lines - 0.4, -0.6)
+    ax.set_ylim(lines - 0.5 + MARGIN / 2, -0.5 - MARGIN / 2)
     ax.set_yticks(range(len(cells)), [_name(cell, shown) for cell in cells])
     for text in ax.get_yticklabels():
         text.set_parse_math(False)

@@ -11,7 +11,7 @@ from rows_made import make_curve, make_row, make_sweep
 from recollect.analysis import ZOOLOGY_RATES, group_cells
 from recollect.analysis.seeds import TAUS
 from recollect.errors import SpecError
-from recollect.reports.pictures import Look, PictureRequest, Source
+from recollect.reports.pictures import Look, PictureRequest, Source, rates
 
 # ---- rates ----
 
@@ -45,7 +45,32 @@ def test_an_open_window_ends_in_an_arrow():
     assert [line.get_marker() for line in lines(ax, "window's end")] == ["|", ">"]
 
 
+def test_a_row_of_panels_has_room_for_its_own_windows_alone():
+    rows = [row for mixer in ("a", "b", "c") for row in make_sweep(WIDE, mixer, width=16)]
+    for width in (32, 64, 128):
+        rows += make_sweep(WIDE, width=width)
+    figure = draw("rates", source(rows))
+    figure.draw_without_rendering()
+    many, *_, one = figure.axes
+    assert many.get_ylim()[1] - one.get_ylim()[1] == pytest.approx(2 * rates.BAR_STEP)
+    inches = [
+        ax.get_window_extent().height / (ax.get_ylim()[1] - ax.get_ylim()[0]) for ax in (many, one)
+    ]
+    assert inches[0] == pytest.approx(inches[1], rel=0.01), "a score is as high in every row"
+
+
 # ---- windows ----
+
+
+def test_bars_are_equally_thick_in_rows_of_many_and_of_few():
+    rows = [row for mixer in "abcde" for row in make_sweep(WIDE, mixer, width=16)]
+    rows += [row for width in (32, 64) for row in make_sweep(WIDE, width=width)]
+    figure = draw("windows", source(rows))
+    figure.draw_without_rendering()
+    many, _, few = figure.axes
+    assert len(many.patches) > len(few.patches)
+    thick = [ax.patches[0].get_window_extent().height for ax in (many, few)]
+    assert thick[0] == pytest.approx(thick[1], rel=0.01)
 
 
 def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
@@ -127,6 +152,18 @@ def test_scaling_shows_a_decade_where_nothing_is_solved():
     rows = make_sweep(nowhere, width=64) + make_sweep(nowhere, width=128)
     _, lower = draw("scaling", source(rows)).axes
     assert lower.get_ylim() == (-0.05, 1.0)
+
+
+def test_scaling_leaves_out_panels_of_one_size_and_says_so():
+    rows = make_sweep(NARROW, width=64) + make_sweep(WIDE, width=128)
+    rows += make_sweep(NARROW, "leaky", width=64, depth=1)
+    figure = draw("scaling", source(rows))
+    assert [ax.get_title(loc="left") for ax in figure.axes[:1]] == ["2 layers"]
+    assert len(figure.axes) == 2
+    [names] = [legend.get_texts() for legend in figure.legends]
+    assert "leaky" not in [name.get_text() for name in names]
+    said = " ".join(text.get_text() for text in figure.texts)
+    assert "Not shown, of one width each: 1 layer." in said
 
 
 def test_ticks_of_scaling_leave_room_for_their_labels():
