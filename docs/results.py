@@ -165,8 +165,8 @@ def cost_section(stores):
     return (
         "## What was trained\n\n"
         + table(head, lines, numbers=(1, 7))
-        + "\nMinutes are those of the device: a run counts with its share of the time of the"
-        " population it trained in; populations that trained side by side count each. Versions: "
+        + "\nMinutes are those of the device: a run counts with its share of the time of all"
+        " that trained beside it. Versions: "
         + "; ".join(versions)
         + ".\n"
     )

@@ -46,7 +46,7 @@ class RunRow:
     attempt: int = 0
     # Optimiser steps taken; while it trains, or where it failed, those of its last evaluation.
     steps: int | None = None
-    # The run's share of its population's time, in the attempt that ended it.
+    # The run's share of the time of all that trained beside it, from its first step on.
     wall_s: float | None = None
     train_loss: float | None = None
     test_loss: float | None = None

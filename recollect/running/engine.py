@@ -81,6 +81,7 @@ def train(
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
     from recollect.running.planning.forecast import step_seconds
+    from recollect.running.planning.memory import FULL
     from recollect.running.processes.count import plan_processes, require_processes
     from recollect.running.processes.parent import WorkerProcesses
     from recollect.running.processes.stages import SharedStages
@@ -133,7 +134,8 @@ def train(
         processes = len(team.shares)
         listen(TrainingStarted(tuple(rows), processes, step_s))
         in_stages = budget is not None or bool(searched)
-        choose = order.order_of(store, budget is not None, listen) if in_stages else None
+        wanted = FULL if target.type == "cuda" else 1
+        choose = order.order_of(store, budget is not None, listen, wanted) if in_stages else None
         if processes > 1:
             WorkerProcesses(
                 *(folder, team.shares, plugins, stop, listen, team.homes, allow_drift),

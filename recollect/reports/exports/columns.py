@@ -30,7 +30,7 @@ RESULTS = {
     "parameters": "number of trained parameters",
     "state_size": "floats that a recurrent decoder keeps per layer and sequence",
     "attempt": "how often the run was begun",
-    "wall_s": "seconds: the run's share of the time of the population it trained in",
+    "wall_s": "seconds: the run's share of the time of all that trained beside it",
     "device": "what it was trained on",
     "threads": "of a CPU that trained it",
     "versions": "of the programs that trained it, as JSON",

@@ -36,8 +36,8 @@ class StoredResults:
 
     @property
     def minutes(self) -> float:
-        """Of training: a run's `wall_s` is its share of its population's time, so the members of a
-        population add up to it; populations that trained side by side count each.
+        """Of training: a run's `wall_s` is its share of the time of all that trained beside it in
+        its process, so these add up to it.
         """
         return sum(row.wall_s or 0.0 for row in self.rows) / 60
 

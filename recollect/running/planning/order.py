@@ -1,7 +1,8 @@
 """What of a folder is trained next: its sweeps in the order of planning, each as it was asked for.
 
 A sweep is trained in full, or with `--search edges` only as far as the search for its windows
-needs (planning/edges.py); the folder remembers which. What is begun comes before all of them.
+needs (planning/edges.py); the folder remembers which. What is begun comes before all of them. On a
+GPU, which a round of one sweep may not fill, rounds of several are one stage.
 Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
 `--search all` was asked for: then one cell is completed after another, the cheapest first. All of
 it is read from the store, so a folder goes on wherever it was stopped.
@@ -68,9 +69,11 @@ def _names(store: Store, key: str) -> list[str]:
 
 
 def order_of(
-    store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore
+    store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore, wanted: int = 1
 ) -> NextStage:
-    """Chooses the next stage of the folder, or None when nothing is left that was asked for."""
+    """Chooses the next stage of the folder, or None when nothing is left that was asked for.
+    `wanted`: rounds of the sweeps that follow are added until there are so many runs.
+    """
     searched, in_full = set(searched_sweeps(store)), set(_names(store, _IN_FULL))
     sweeps = [(sweep.name, frozenset(sweep.run_ids)) for sweep in store.sweeps()]
 
@@ -78,6 +81,7 @@ def order_of(
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
+        rounds: dict[str, None] = {}  # runs, in order
         for name, run_ids in sweeps:
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
@@ -89,9 +93,13 @@ def order_of(
             else:
                 todo = tuple(row.run_id for row in own if row.status == "todo")
                 stage = Stage("rest", todo) if todo else None
+            if stage is not None and stage.name != "round":
+                return Stage("round", tuple(rounds)) if rounds else stage
             if stage is not None:
-                return stage
-        return None
+                rounds |= dict.fromkeys(stage.run_ids)
+            if len(rounds) >= wanted:
+                break
+        return Stage("round", tuple(rounds)) if rounds else None
 
     return choose
 

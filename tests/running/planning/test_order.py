@@ -90,6 +90,31 @@ def test_sweeps_come_in_the_order_of_planning_each_as_it_was_asked_for(store, sw
     assert choose(store.rows()) is None
 
 
+@pytest.mark.parametrize(
+    ("searched", "wanted", "widths"),
+    [
+        (["first", "second"], 1, {16}),
+        (["first", "second"], 2, {16}),  # so many has the first
+        (["first", "second"], 3, {16, 32}),
+        (["first", "second"], 99, {16, 32}),
+        (["first"], 99, {16}),  # what is wanted in full has its turn afterwards
+        (["second"], 99, {16}),
+    ],
+)
+def test_rounds_of_several_sweeps_fill_a_device_together(store, sweeps, searched, wanted, widths):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    remember_search(store, searched, "edges")
+    choose = order_of(store, within_budget=False, wanted=wanted)
+    stage = choose(store.rows())
+    assert {width for width, _ in rates_of(store, stage.run_ids)} == widths
+    assert stage.name == ("round" if "first" in searched else "rest")
+    if stage.name == "round":  # each has its own rates, whatever the company
+        finish(store, stage.run_ids, 1.0)
+        again = choose(store.rows())
+        assert not set(again.run_ids) & set(stage.run_ids)
+
+
 def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
     for sweep in sweeps:
         engine.plan(store, sweep)
