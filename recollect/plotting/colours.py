@@ -4,7 +4,8 @@ The seven colours of Okabe and Ito that show on white go to the models of the st
 and an indigo for the two that remain: simulated for the three kinds of colour blindness, no two of
 these nine come closer than Okabe and Ito's own. The other mixers have colours that a reader with
 normal sight tells apart, near those of their family; markers and dashes tell all mixers apart
-without colour. A mixer that is not in the table has a colour made from its name.
+without colour. A mixer that is not in the table has a colour made from its name, of the hues that
+the models of the study leave: greens brighter than Hyena's, and from blue to magenta.
 
 No matplotlib here: the page takes its colours from this file too.
 """
@@ -204,7 +205,8 @@ def _free_style(own: LineStyle, variant: int, taken: set[tuple[str, Dashes]]) ->
 
 def _style_from_name(name: str) -> LineStyle:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    hue = int.from_bytes(digest[:2]) / 65_536
-    parts = (round(255 * part) for part in colorsys.hls_to_rgb(hue, 0.4, 0.65))
-    colour = "#" + "".join(f"{part:02X}" for part in parts)
+    turn = 150 * int.from_bytes(digest[:2]) / 65_536  # degrees
+    hls = (75 + turn, 0.4, 0.9) if turn < 65 else (165 + turn, 0.5, 0.8)
+    rgb = colorsys.hls_to_rgb(hls[0] / 360, *hls[1:])
+    colour = "#" + "".join(f"{round(255 * part):02X}" for part in rgb)
     return LineStyle(colour, MARKERS[digest[2] % len(MARKERS)], DASHES[digest[3] % len(DASHES)])

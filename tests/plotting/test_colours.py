@@ -118,11 +118,19 @@ def test_an_unknown_mixer_has_a_colour_of_its_own_by_name():
     styles = [mixer_style(name) for name in names]
     assert [mixer_style(name) for name in names] == styles
     assert len({style.colour for style in styles}) == len(names)
-    assert mixer_style("mine").colour == "#67A824"  # in every process and version
+    assert mixer_style("mine").colour == "#21C20A"  # in every process and version
     assert line_styles({"a": "mine"})["a"] == line_styles({"b": "mine", "a": "x"})["b"]
 
 
 # --- lines of one picture
+
+
+def test_an_unknown_mixer_is_told_from_the_models_of_the_study():
+    """Nearly as far from each as those are from one another, for normal sight."""
+    study = [seen(mixer_style(name).colour, "normal") for name in (*NINE, "based_hybrid")]
+    for number in range(200):
+        own = seen(mixer_style(f"mixer {number}").colour, "normal")
+        assert min(np.linalg.norm(own - colour) for colour in study) > 0.125
 
 
 def test_variants_of_a_mixer_have_shades_of_its_colour_and_free_marks():
