@@ -85,8 +85,11 @@ def columns_for(panels: int, panel_width: float, most: int = 3) -> int:
 def panel_grid(
     rows: int, columns: int, panel: tuple[float, float], **options: Any
 ) -> tuple[Figure, Any]:
-    """A figure and its axes[row, column]; `panel` is the size of one in inches."""
-    figure = _MAKER.get()(figsize=(max(3.4, panel[0] * columns), panel[1] * rows))
+    """A figure and its axes[row, column]; `panel` is the size of one in inches, as far as the frame
+    has room for it.
+    """
+    width = _FRAME.get().width or max(3.4, panel[0] * columns)
+    figure = _MAKER.get()(figsize=(width, panel[1] * rows))
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
@@ -96,9 +99,10 @@ def finish(
     entries: Sequence[LegendEntry],
     small_print: Sequence[str],
     gap: float = 0.02,
+    least: float = 0.0,
 ) -> Figure:
     """Put title, legend and small print around the panels; `gap` between those side by side, as a
-    share of their width.
+    share of their width. `least`: inches of height below which the panels could not be read.
     """
     frame = _FRAME.get()
     width, panels = figure.get_size_inches()
@@ -115,7 +119,7 @@ def finish(
     above = len(headings) * TITLE_LINE + 0.1 if headings else 0.02
     if frame.height is not None:
         panels = frame.height - below - above
-        _require_room(figure, panels, below + above)
+        _require_room(figure, panels, below + above, least)
     whole = panels + below + above
     figure.set_size_inches(width, whole)
     figure.set_layout_engine(
@@ -149,10 +153,10 @@ def _wrapped(texts: Iterable[str], width: float, letter: float) -> list[str]:
     return [line for text in texts for line in textwrap.wrap(printable(text), letters)]
 
 
-def _require_room(figure: Figure, panels: float, around: float) -> None:
+def _require_room(figure: Figure, panels: float, around: float, least: float) -> None:
     """SpecError where a frame leaves the panels too little to be read."""
     grids = {grid.get_gridspec() for ax in figure.axes if (grid := ax.get_subplotspec())}
-    least = LEAST_PANEL * max((grid.nrows for grid in grids), default=1)
+    least = max(least, LEAST_PANEL * max((grid.nrows for grid in grids), default=1))
     if panels < least:
         raise SpecError(
             f"--size: {panels + around:.2g} inches of height leave {max(panels, 0):.2g} for the "

@@ -78,13 +78,13 @@ def write_wrapped(label: "Text", text: str, inches: float) -> None:
 
 
 def wrapped(text: str, letters: int) -> list[str]:
-    """Lines of at most so many letters, or twelve: broken behind a comma, and within a part of the
-    list only where that part is longer than a line.
+    """Lines of at most so many letters, or twelve: broken behind a comma or a colon, and within a
+    part of the list only where that part is longer than a line.
     """
     letters = max(12, letters)
     parts = [
-        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < letters else part
-        for part in text.split(", ")
+        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) <= letters else part
+        for part in re.split(r"(?<=[,:]) ", text)
     ]
-    lines = textwrap.wrap(", ".join(parts), letters)
+    lines = textwrap.wrap(" ".join(parts), letters)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

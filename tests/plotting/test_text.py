@@ -27,6 +27,7 @@ def test_a_name_is_written_as_it_is():
         ("mqar, length 64, pairs 4, width 256, 1 layer", 31,
          ["mqar, length 64, pairs 4,", "width 256, 1 layer"]),
         ("mqar, length 64, pairs 4, 1 layer", 26, ["mqar, length 64, pairs 4,", "1 layer"]),
+        ("train loss: width 64, 1 layer", 18, ["train loss:", "width 64, 1 layer"]),
         ("Mamba, positions sinusoidal", 21, ["Mamba,", "positions sinusoidal"]),
         ("Mamba, positions sinusoidal", 16, ["Mamba, positions", "sinusoidal"]),
         ("a_name_without_a_single_blank", 5, ["a_name_witho", "ut_a_single_", "blank"]),

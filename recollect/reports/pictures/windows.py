@@ -24,7 +24,7 @@ from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Panel, Shown, ShownCell
 
 SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
-BAR, LINE_INCHES = 0.62, 0.21
+BAR, LINE_INCHES, LEAST_LINE = 0.62, 0.21, 0.13
 MARGIN = 0.2  # above and below all lines together, in lines
 PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
 USUAL_NAME = 14  # letters that a panel of this width has room for; longer names widen it
@@ -66,7 +66,8 @@ def draw(shown: Shown, look: Look) -> Figure:
         )
         title = f"Windows: {shown.shared()}".rstrip(": ")
         text = caption(shown, what, panels, shown.shared())
-        return sheet.finish(figure, title, entries, text, gap=GAP)
+        least = FRAME_INCHES * rows + LEAST_LINE * sum(lines)
+        return sheet.finish(figure, title, entries, text, gap=GAP, least=least)
 
 
 def _shaded(levels: Sequence[float]) -> list[tuple[float, float]]:

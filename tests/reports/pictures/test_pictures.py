@@ -2,6 +2,8 @@
 over each other.
 """
 
+import itertools
+
 import pytest
 from pictures_made import NARROW, WIDE, draw, lines, points, source, two_mixers, words
 from rows_made import HOSTILE, make_row, make_sweep
@@ -107,6 +109,31 @@ def test_rows_without_a_result_are_refused_with_a_way_out(kind):
     waiting = [make_row(score=None, status="todo")]
     with pytest.raises(SpecError, match=r"mine: none of 1 runs has a result yet.*resume DIR"):
         draw(kind, source(waiting))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_titles_of_panels_stay_apart_in_a_narrow_picture(kind):
+    rows = [row for width in (64, 128) for depth in (1, 2) for row in two_mixers_of(width, depth)]
+    figure = draw(kind, source(rows), frame=Frame(3.4))
+    figure.draw_without_rendering()
+    titles = [ax._left_title for ax in figure.axes]
+    boxes = [title.get_window_extent() for title in titles if title.get_text().strip()]
+    assert len(boxes) > 1
+    assert all(box.x1 <= figure.bbox.x1 for box in boxes)
+    assert not any(one.overlaps(two) for one, two in itertools.combinations(boxes, 2))
+
+
+def test_windows_of_many_mixers_refuse_a_height_in_which_names_overlap():
+    rows = [row for number in range(20) for row in make_sweep(WIDE, f"mixer{number}")]
+    with pytest.raises(SpecError, match=r"--size: 3 inches .* which need 3.2;\ngive at least 4"):
+        draw("windows", source(rows), frame=Frame(6.0, 3.0))
+    draw("windows", source(rows), frame=Frame(6.0, 4.8))
+
+
+def two_mixers_of(width, depth):
+    return make_sweep(WIDE, width=width, depth=depth) + make_sweep(
+        NARROW, "leaky", width=width, depth=depth
+    )
 
 
 def test_a_panel_for_each_task_and_size_in_the_order_of_numbers():
