@@ -166,9 +166,7 @@ def cost_section(stores):
         "## What was trained\n\n"
         + table(head, lines, numbers=(1, 7))
         + "\nMinutes are those of the device: a run counts with its share of the time of all"
-        " that trained beside it. Versions: "
-        + "; ".join(versions)
-        + ".\n"
+        " that trained beside it. Versions: " + "; ".join(versions) + ".\n"
     )
 
 
