@@ -57,6 +57,27 @@ def test_noise_is_no_contradiction():
     assert both.noise == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "noise", "holds"),
+    [
+        (-0.1, -0.1, 0.0, False),
+        (-0.1, -0.1, 0.025, True),  # what seeds explain
+        (-0.19, -0.19, 0.25, True),
+        (-0.5, -0.5, 0.25, None),  # one seed of three is lost: that would explain anything
+        (-0.5, -0.5, 0.1, False),
+        (0.1, 0.1, 0.25, True),
+        (-1.0, 1.0, 0.25, None),  # not known yet, however noisy the seeds
+        (-1.0, 1.0, 0.0, None),
+    ],
+)
+def test_noise_without_end_confirms_nothing(low, high, noise, holds):
+    fall = Measure(low, high, "hyena", noise=noise)
+    rise = Measure(-high, -low, "hyena", noise=noise)
+    assert (not_below(fall, 0.0).holds, not_above(rise, 0.0).holds) == (holds, holds)
+    if holds is None and low == high:
+        assert not_below(fall, 0.0).lacks == "more seeds than in hyena"
+
+
 def test_what_must_be_trained_goes_with_what_is_open():
     mamba, hyena = (Want(role, (64, 4), 64, 2) for role in (roles.MAMBA_2, roles.HYENA_2))
     checks = [at_least(replace(OPEN, wants=(want,)), 0.5) for want in (mamba, hyena)]

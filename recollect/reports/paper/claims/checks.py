@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.reports.paper.claims.thresholds import NOISES
+from recollect.reports.paper.claims.thresholds import MOST_NOISE, NOISES
 from recollect.reports.paper.claims.wanted import Want
 
 MOST_TEXTS = 3  # of a list that are written out; the others are counted
@@ -72,13 +72,25 @@ def at_most(measure: Measure, threshold: float) -> Check:
 
 
 def not_below(measure: Measure, threshold: float) -> Check:
-    """As at_least, but what seeds can explain is no contradiction."""
-    return at_least(measure, threshold - NOISES * measure.noise)
+    """As at_least, but what seeds can explain is no contradiction; nor is it a confirmation, where
+    they could explain more than MOST_NOISE.
+    """
+    noise = NOISES * measure.noise
+    check = at_least(measure, threshold - min(noise, MOST_NOISE))
+    return _unless_noisy(check, measure, measure.high < threshold - noise)
 
 
 def not_above(measure: Measure, threshold: float) -> Check:
-    """As at_most, but what seeds can explain is no contradiction."""
-    return at_most(measure, threshold + NOISES * measure.noise)
+    """As at_most, and otherwise as not_below."""
+    noise = NOISES * measure.noise
+    check = at_most(measure, threshold + min(noise, MOST_NOISE))
+    return _unless_noisy(check, measure, measure.low > threshold + noise)
+
+
+def _unless_noisy(check: Check, measure: Measure, is_contradicted: bool) -> Check:
+    if check.holds is not False or is_contradicted:
+        return check
+    return Check(None, measure.text, measure.lacks or f"more seeds than in {measure.text}")
 
 
 def below(measure: Measure, threshold: float) -> Check:

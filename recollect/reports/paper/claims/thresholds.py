@@ -35,11 +35,14 @@ LEAST_EVALUATIONS = Threshold(
     20, "least evaluations", "the default number; a sudden change needs points before and after it"
 )
 
+# Of a score. Where one seed of three is lost, the standard errors cover every score there is.
+MOST_NOISE = 0.2
 NOISES = Threshold(
     4,
     "standard errors",
     "of a mean over seeds, that a contradiction must exceed where a rule allows for seed noise; "
-    "rules make two dozen comparisons at once",
+    "rules make two dozen comparisons at once; what is confirmed only because they are more than "
+    f"{MOST_NOISE:g} stays open",
 )
 LEAST_SIZES = Threshold(
     2,
