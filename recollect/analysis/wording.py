@@ -68,7 +68,7 @@ def recipes_text(labels: Iterable[str]) -> str:
     counts = Counter(labels).most_common()
     said = [f"{label} {count:,}" for label, count in counts[:MOST_RECIPES]]
     others = len(counts) - len(said)
-    return "; ".join([*said, *([f"{others} others"] if others else [])])
+    return "; ".join([*said, *([count_text(others, "other")] if others else [])])
 
 
 def value_text(value: Any) -> str:

@@ -21,6 +21,7 @@ from typing import Self
 
 import torch
 
+from recollect.analysis import count_text
 from recollect.errors import RecollectError, Stopped
 from recollect.mixers.plugins.remembered import resume_command
 from recollect.running.events import Event, GivenUp, Remark, RunEnded, ignore
@@ -322,10 +323,11 @@ class Worker:
         self.store.release(pack.claims, pack_limit=None if others or home.is_shared else half)
         self.queue.read_again()
         self.listen(GivenUp(pack.number))
-        beside = f" beside {others} others" if others else ""
+        beside = f" beside {count_text(others, 'other')}" if others else ""
         then = "they wait for those" if others else f"going on with {half}"
-        self.store.note("memory", f"{left} runs did not fit into memory together{beside}; {then}")
-        self.listen(Remark(f"out of memory with {left} runs together{beside}: {then}"))
+        runs = f"{count_text(left, 'run')}{beside}"
+        self.store.note("memory", f"{runs} did not fit into memory; {then}")
+        self.listen(Remark(f"out of memory with {runs}: {then}"))
 
     def _fail(self, pack: Pack, error: BaseException) -> None:
         told = "".join(traceback.format_exception(error))

@@ -107,8 +107,8 @@ def test_out_of_memory_halves_the_pack_and_changes_no_number(
     with Store.open(tmp_path / "out") as store:
         remarks = [note.text for note in store.notes() if note.kind == "memory"]
     assert remarks[:2] == [
-        "6 runs did not fit into memory together; going on with 3",
-        "3 runs did not fit into memory together; going on with 1",
+        "6 runs did not fit into memory; going on with 3",
+        "3 runs did not fit into memory; going on with 1",
     ]
 
 

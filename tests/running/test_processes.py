@@ -319,7 +319,7 @@ def test_what_a_process_remarks_is_passed_on_and_no_error(monkeypatch, tmp_path)
     monkeypatch.setattr(parent, "WATCH_EVERY_S", 0.001)
     heard = []
     processes = WorkerProcesses(tmp_path, [DeviceShare("cpu")], (), lambda: 0, heard.append)
-    words = [Said.STARTED, Remark("out of memory with 4 runs together: going on with 2")]
+    words = [Said.STARTED, Remark("out of memory with 4 runs: going on with 2")]
 
     def start(assignment):
         pipe = full_pipe(*words, Said.ENDED)

@@ -107,7 +107,7 @@ def test_a_shape_that_runs_out_of_memory_beside_others_trains_alone(work, monkey
     heard = work("beside", steps=lambda seed: 40, sweep=sweep)
     assert sum(isinstance(event, GivenUp) for event in heard) == 1
     texts = [event.text for event in heard if isinstance(event, Remark)]
-    assert texts == ["out of memory with 2 runs together beside 2 others: they wait for those"]
+    assert texts == ["out of memory with 2 runs beside 2 others: they wait for those"]
     assert {row.status for row in api.Results.load(work.folder / "beside").rows} == {"done"}
     # No smaller packs afterwards, since alone they fit.
     assert {len(event.runs) for event in heard if isinstance(event, PackStarted)} == {2}

@@ -118,7 +118,7 @@ def test_what_does_not_fit_beside_others_waits_for_them(work, monkeypatch):
     heard = work("beside", steps=lambda seed: 4 if seed == 0 else 40)
     assert sum(isinstance(event, GivenUp) for event in heard) == 1
     texts = [event.text for event in heard if isinstance(event, Remark)]
-    assert texts == ["out of memory with 1 runs together beside 3 others: they wait for those"]
+    assert texts == ["out of memory with 1 run beside 3 others: they wait for those"]
     assert {row.status for row in api.Results.load(work.folder / "beside").rows} == {"done"}
 
 

@@ -147,7 +147,7 @@ def _counted(texts: Any) -> str:
     counts = Counter(texts).most_common()
     said = [f"{text} ({count_text(count, 'run')})" for text, count in counts[:MOST_VALUES]]
     rest = len(counts) - len(said)
-    return "; ".join([*said, *([f"{rest} others"] if rest else [])])
+    return "; ".join([*said, *([count_text(rest, "other")] if rest else [])])
 
 
 def _table(types: Mapping[str, str], meanings: Mapping[str, str]) -> list[str]:

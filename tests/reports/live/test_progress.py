@@ -101,7 +101,7 @@ def test_a_pack_that_did_not_fit_starts_again(runs):
     feed(
         progress,
         GivenUp(),
-        Remark("out of memory with 3 runs together: going on with 1"),
+        Remark("out of memory with 3 runs: going on with 1"),
         GivenUp(7),
     )
     assert progress.done == 0
