@@ -9,7 +9,7 @@ FILE = Path(__file__).parents[1] / "examples/zoo.toml"
 
 HEAD = """\
 # Every mixer and the study's ablations for a few steps: shows that all of them train here, not how
-# well (about a minute and a half on two cores). Written by
+# well (about a minute on two cores). Written by
 # `python docs/zoo.py`.
 name = "zoo"
 

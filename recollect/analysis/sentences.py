@@ -23,7 +23,7 @@ def sentence(summary: CellSummary) -> str:
             f"{cell.name} diverged in every run ({count_text(cell.scored_runs, 'run')}), whatever "
             "the rate."
         )
-    reached = f"{best_text(cell)} at {rate_text(best.lr)}"
+    reached = f"{best_text(cell, summary.tau)} at {rate_text(best.lr)}"
     if summary.window is None:
         # Not "not yet": a search may know enough without the rest.
         share = f", {cell.scored_runs} of {count_text(len(cell.rows), 'run')} done"
@@ -98,11 +98,22 @@ def _pending(cell: Cell) -> bool:
     return any(row.status in ("todo", "running") for row in cell.rows)
 
 
-def best_text(cell: Cell) -> str:
-    """best 0.93; what a mean of diverged runs is called is not a best."""
+def best_text(cell: Cell, tau: float = 1.0) -> str:
+    """best 0.93; what a mean of diverged runs is called is not a best. One below tau never reads as
+    if it reached it.
+    """
     if cell.best is None:
         return "no result"
-    return "every run diverged" if cell.all_diverged else f"best {score_text(cell.best.mean)}"
+    return "every run diverged" if cell.all_diverged else f"best {_told(cell.best.mean, tau)}"
+
+
+def _told(score: float, tau: float) -> str:
+    """With a fourth digit, or more, where three would round up to tau."""
+    text, digits = score_text(score), 3
+    while score < tau <= float(text) and digits < 17:
+        digits += 1
+        text = f"{score:.{digits}f}"
+    return text
 
 
 def decades_text(window: Window) -> str:
@@ -150,7 +161,7 @@ def _unsolved(scored: Sequence[tuple[str, CellSummary]]) -> str:
     below.sort(key=lambda pair: -(pair[1].best.mean if pair[1].best else 0.0))
     if not below:
         return ""
-    names = [f"{name} ({best_text(own.cell)})" for name, own in below]
+    names = [f"{name} ({best_text(own.cell, own.tau)})" for name, own in below]
     verb = "stays" if len(names) == 1 else "stay"
     return f"{and_text(names)} {verb} below {below[0][1].tau:g} at every rate tried."
 

@@ -76,7 +76,7 @@ def _finding(label: str, own: list[CellSummary]) -> FoundSentence:
     of = f"{len(scored)} of {cells} with a result" if len(scored) < len(own) else cells
     if not solved:
         best = max(scored, key=_score)
-        reached = f"{best_text(best.cell)}{_where(best)}, below {best.tau:g}"
+        reached = f"{best_text(best.cell, best.tau)}{_where(best)}, below {best.tau:g}"
         text = f"{label} solves none of {of}: {reached} (chance {score_text(best.cell.chance)})."
         return FoundSentence(text, [], False)
     share = f"all {of}" if len(solved) == len(scored) else f"{len(solved)} of {of}"

@@ -104,7 +104,7 @@ def _draw_cell(
             _draw_bar(ax, window, place, shade(style.colour, amount), level == levels[0])
     window = cell.runs.window(levels[0])
     if window is None:
-        reached = best_text(cell.runs)
+        reached = best_text(cell.runs, levels[0])
         if not cell.runs.all_diverged:
             mark: dict[str, Any] = {"marker": "|", "ms": 7, "color": style.colour}
             ax.plot([best.lr], [place], ls="", label="best rate", **mark)
