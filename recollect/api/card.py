@@ -66,7 +66,7 @@ def card(runs: RunSet, name: str) -> str:
 
 
 def _lines(cells: Sequence[Cell]) -> list[_Line]:
-    styles = line_styles({cell.name: cell.mixer for cell in cells})
+    styles = line_styles((cell.name, cell.mixer) for cell in cells)
     rates = [rate.lr for cell in cells for rate in cell.rates]
     return [_line(cell, styles[cell.name].colour, rates) for cell in cells[:MOST_CELLS]]
 

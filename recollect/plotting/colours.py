@@ -13,7 +13,7 @@ No matplotlib here: the page takes its colours from this file too.
 import colorsys
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Dashes = tuple[float, ...]  # lengths drawn and skipped in turn, in line widths; (): solid
@@ -132,21 +132,24 @@ def mixer_style(mixer: str) -> LineStyle:
     return MIXER_STYLES.get(mixer) or _style_from_name(mixer)
 
 
-def line_styles(mixers: Mapping[str, str]) -> dict[str, LineStyle]:
-    """The style of each label of a picture, from the mixer it shows.
+def line_styles(shown: Iterable[tuple[str, str]]) -> dict[str, LineStyle]:
+    """The style of each label of a picture, from the label and the mixer of each cell in it.
 
-    The first label of a mixer has the mixer's own style, others a shade of its colour with marker
-    and dashes that are free.
+    The label that most cells of a mixer have, or the first of those, has the mixer's own style;
+    others have a shade of its colour with marker and dashes that are free.
     """
+    cells = Counter(shown)
     variants = Counter[str]()
     chosen: dict[str, LineStyle] = {}
     taken: set[tuple[str, Dashes]] = set()
-    numbered = [(label, mixer, _count(variants, mixer)) for label, mixer in mixers.items()]
+    numbered = [
+        (label, mixer, _count(variants, mixer)) for (label, mixer), _ in cells.most_common()
+    ]
     for label, mixer, variant in sorted(numbered, key=lambda entry: entry[2] > 0):
         style = _free_style(mixer_style(mixer), variant, taken)
         taken.add((style.marker, style.dashes))
         chosen[label] = style
-    return {label: chosen[label] for label in mixers}
+    return {label: chosen[label] for label, _ in cells}
 
 
 def series_style(index: int) -> LineStyle:

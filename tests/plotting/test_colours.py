@@ -119,7 +119,7 @@ def test_an_unknown_mixer_has_a_colour_of_its_own_by_name():
     assert [mixer_style(name) for name in names] == styles
     assert len({style.colour for style in styles}) == len(names)
     assert mixer_style("mine").colour == "#21C20A"  # in every process and version
-    assert line_styles({"a": "mine"})["a"] == line_styles({"b": "mine", "a": "x"})["b"]
+    assert line_styles([("a", "mine")])["a"] == line_styles([("b", "mine"), ("a", "x")])["b"]
 
 
 # --- lines of one picture
@@ -134,7 +134,7 @@ def test_an_unknown_mixer_is_told_from_the_models_of_the_study():
 
 
 def test_variants_of_a_mixer_have_shades_of_its_colour_and_free_marks():
-    styles = line_styles({"conv 4": "mamba", "attention": "attention", "conv 0": "mamba"})
+    styles = line_styles([("conv 4", "mamba"), ("attention", "attention"), ("conv 0", "mamba")])
     assert list(styles) == ["conv 4", "attention", "conv 0"]
     assert styles["conv 4"] == mixer_style("mamba")
     assert styles["attention"] == mixer_style("attention")
@@ -142,17 +142,26 @@ def test_variants_of_a_mixer_have_shades_of_its_colour_and_free_marks():
     assert len({(style.marker, style.dashes) for style in styles.values()}) == 3
 
 
+def test_the_variant_of_most_cells_has_the_style_of_its_mixer():
+    cells = [("conv 0", "mamba"), ("conv 4", "mamba"), ("mine", "mine"), ("conv 4", "mamba")]
+    styles = line_styles(cells)
+    assert list(styles) == ["conv 0", "conv 4", "mine"]  # as they came
+    assert styles["conv 4"] == mixer_style("mamba")
+    assert styles["conv 0"].colour == shade(mixer_style("mamba").colour, SHADES[1])
+    assert styles["mine"] == mixer_style("mine")
+
+
 def test_a_variant_does_not_take_the_marks_of_a_mixer_that_follows():
     labels = {f"mamba {number}": "mamba" for number in range(20)} | {name: name for name in NINE}
-    styles = line_styles(labels)
+    styles = line_styles(labels.items())
     assert all(styles[name] == mixer_style(name) for name in NINE if name != "mamba")
 
 
 def test_lines_look_alike_only_if_there_are_more_than_marks_can_tell():
     most = len(MARKERS) * len(DASHES)
-    styles = line_styles({str(number): f"mixer{number}" for number in range(most)})
+    styles = line_styles((str(number), f"mixer{number}") for number in range(most))
     assert len({(style.marker, style.dashes) for style in styles.values()}) == most
-    assert len(line_styles({str(number): "mamba" for number in range(2 * most)})) == 2 * most
+    assert len(line_styles((str(number), "mamba") for number in range(2 * most))) == 2 * most
 
 
 def test_shades_go_to_white_and_to_black():

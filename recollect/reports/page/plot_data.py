@@ -59,10 +59,10 @@ def plot_data(
     tasks = list(dict.fromkeys(place.task for place in places))
     widths = in_order([place.width for place in places])
     depths = in_order([place.depth for place in places])
-    mixers = {
-        place.label: summary.cell.mixer for summary, place in zip(summaries, places, strict=True)
-    }
-    labels = list(mixers)
+    shown = [
+        (place.label, summary.cell.mixer) for summary, place in zip(summaries, places, strict=True)
+    ]
+    labels = list(dict.fromkeys(label for label, _ in shown))
     steps: dict[tuple[int, ...], int] = {}
     points = max(MIN_POINTS, min(MAX_POINTS, MAX_ALL_POINTS // max(1, len(curves))))
     resamples = RESAMPLES if len(summaries) <= MOST_RESAMPLED else 0
@@ -91,7 +91,7 @@ def plot_data(
         "widths": [_name(width) for width in widths],
         "widthNumbers": [number(width) for width in widths],
         "depths": [_name(depth) for depth in depths],
-        "labels": [_label(label, style) for label, style in line_styles(mixers).items()],
+        "labels": [_label(label, style) for label, style in line_styles(shown).items()],
         "steps": [list(own) for own in steps],
         "cells": cells,
     }

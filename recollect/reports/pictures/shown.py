@@ -103,7 +103,7 @@ class Shown:
     @cached_property
     def styles(self) -> Mapping[tuple[str, int], LineStyle]:
         """By label and source. Dashes tell sources apart where there are two, else mixers."""
-        by_label = line_styles({cell.label: cell.place.mixer for cell in self.cells})
+        by_label = line_styles((cell.label, cell.place.mixer) for cell in self.cells)
         if not self.is_comparison:
             return {(label, 0): style for label, style in by_label.items()}
         return {

@@ -98,7 +98,7 @@ def test_rates_without_a_result_are_rings_and_panels_without_runs_are_hatched():
 
 
 def styles_of(cells):
-    return line_styles({cell.model: cell.mixer for cell in cells})
+    return line_styles((cell.model, cell.mixer) for cell in cells)
 
 
 def test_no_two_models_look_alike_in_grey():

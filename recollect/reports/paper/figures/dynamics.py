@@ -42,7 +42,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
     # A task of which nothing has ended yet would be panels without a curve.
     tasks = {cell.column: cell.task for cell in cells if cell.runs.best}
     models = definition.models(cells)
-    styles = line_styles({cell.model: cell.mixer for cell in cells})
+    styles = line_styles((cell.model, cell.mixer) for cell in cells)
     with print_style():
         figure, axes = sheet.panel_grid(2 * len(tasks), len(models), PANEL, sharey="row")
         drawn = []

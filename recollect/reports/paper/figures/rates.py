@@ -36,7 +36,7 @@ def draw(
     cells, left_out = _compared(cells) if by_size else (_sized(cells), [])
     columns = list(dict.fromkeys(cell.column for cell in cells))
     sizes = sorted({_size(cell) for cell in cells}) if by_size else [(0, 0)]
-    styles = line_styles({cell.model: cell.mixer for cell in cells})
+    styles = line_styles((cell.model, cell.mixer) for cell in cells)
     with print_style():
         figure, axes = sheet.panel_grid(len(sizes), len(columns), PANEL, sharex=True, sharey=True)
         for row, size in enumerate(sizes):

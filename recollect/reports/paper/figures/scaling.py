@@ -29,7 +29,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
     """A panel per task."""
     cells = select_cells(definition, rows)
     tasks = {cell.column: cell.task for cell in cells}
-    styles = line_styles({cell.model: cell.mixer for cell in cells})
+    styles = line_styles((cell.model, cell.mixer) for cell in cells)
     columns = min(MOST_COLUMNS, len(tasks))
     lines = -(-len(tasks) // columns)
     with print_style():

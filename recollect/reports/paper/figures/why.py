@@ -32,7 +32,7 @@ def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """A panel for each task and model, its changes from the best to the worst."""
     recipe, causes = _most_changed(rows)
     panels = _panels(causes)
-    styles = line_styles({cause.mixer: cause.mixer for cause in causes})
+    styles = line_styles((cause.mixer, cause.mixer) for cause in causes)
     tasks = len({panel[1:] for panel in panels})
     columns = sheet.columns_for(tasks if tasks > 1 else len(panels), PANEL_WIDTH, MOST_COLUMNS)
     lines = -(-len(panels) // columns)
