@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from recollect.analysis import TAU, count_statuses, count_text, group_cells
 from recollect.analysis.wording import short_counts_text
 from recollect.api import frames
+from recollect.errors import SpecError
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
+from recollect.spec.base import shorten
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +37,13 @@ class Results:
 
     runs: RunSet
     folders: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.runs, RunSet):
+            raise SpecError(
+                f"Results({shorten(self.runs)}): is made of runs that were read; "
+                "`Results.load(FOLDER)` reads a folder"
+            )
 
     @classmethod
     def load(cls, folder: Path | str, *more: Path | str) -> "Results":

@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli import completing
 from recollect.cli.options import Folder, Plugins, load_plugins
-from recollect.cli.printing import complain, complain_some, render, say, write
+from recollect.cli.printing import complain, complain_some, render, say, show_written, write
 from recollect.errors import StoreError, command_text, noticing_damage
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def export(
         complain_some(results.conflicts)
     runs = count_text(len(results.rows), "run")
     if request.tracker:
-        done = request.replay(results)
+        done = request.replay(results, show_written)
         left = len(results.rows) - done.new - done.known
         held = f", {left} without a result left out" if left else ""
         say(

@@ -38,6 +38,11 @@ def show_step(text: str, is_last: bool = True) -> None:
         print(f"\r{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
 
 
+def show_written(runs: int, of: int) -> None:
+    """On a terminal, how far an export has come."""
+    show_step(f"{runs:,} of {of:,} runs written", is_last=runs == of)
+
+
 def render(renderable: Any) -> None:
     """A table, or something else that rich draws."""
     from rich.console import Console, Group

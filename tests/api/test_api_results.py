@@ -367,3 +367,11 @@ def test_dir_lists_the_public_names():
     assert {"run", "Results", "mixer"} <= set(dir(recollect))
     wanted = {"to_pandas", "curves", "windows", "best", "plot", "report", "claims", "where", "load"}
     assert wanted <= set(dir(Results))
+
+
+def test_a_folder_is_loaded_not_made_into_results():
+    with pytest.raises(SpecError) as refused:
+        Results("out")  # type: ignore[arg-type]
+    assert str(refused.value) == (
+        "Results('out'): is made of runs that were read; `Results.load(FOLDER)` reads a folder"
+    )

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rows_made import make_row
 
-from recollect.cli.printing import fit_columns, render
+from recollect.cli.printing import fit_columns, render, show_written
 from recollect.cli.tables import plain_table
 from recollect.reports.live.progress import Progress
 from recollect.reports.live.terminal import Printable
@@ -90,3 +90,14 @@ def test_a_table_that_cannot_fit_is_wider_than_the_terminal() -> None:
     table.add_row("linear_attention", "3.82e-4")
     console = Console(file=io.StringIO(), width=10)
     assert fit_columns(table, console) == len("linear_attention") + len("3.82e-4") + 2 * 2
+
+
+def test_an_export_counts_on_a_terminal_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show_written(1, 2)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    show_written(1, 2)
+    show_written(2, 2)
+    assert capsys.readouterr() == ("", "\r1 of 2 runs written\r2 of 2 runs written\n")

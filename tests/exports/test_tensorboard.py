@@ -93,7 +93,7 @@ def test_a_seed_too_large_for_a_double_is_kept_as_text(tmp_path):
     from recollect.reports.exports.to_tensorboard import export_runs
 
     run = make_row(seed=2**62 + 1)
-    export_runs(replays([run], {}), "recall", tmp_path)
+    export_runs(replays([run], {}), "recall", tmp_path, lambda written, of: None)
     content = read(tmp_path, run).PluginTagToContent("hparams")[SESSION]
     hparams = parse_session_start_info_plugin_data(content).hparams
     assert hparams["seed"].string_value == str(2**62 + 1)

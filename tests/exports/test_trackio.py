@@ -58,6 +58,10 @@ def test_metrics_are_the_stored_numbers(home, run: RunRow):
     assert math.isinf(float(logs[0]["train/loss"])) == (run is DIVERGED)
 
 
+def test_all_of_it_is_in_the_one_file(home):
+    assert not list(home.glob("*-wal"))
+
+
 def test_a_second_export_adds_nothing(home, results, command):
     def lines() -> list[tuple[object, ...]]:
         with sqlite3.connect(home / f"{PROJECT}.db") as database:

@@ -6,7 +6,7 @@ more runs finds the earlier ones under the same names.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from recollect.analysis.curves import Curves
@@ -17,6 +17,7 @@ from recollect.rows import Evaluation, RunRow
 from recollect.spec.cell import cell_id, run_name
 
 Scalar = bool | int | float | str
+Told = Callable[[int, int], None]  # how many runs are written, of how many
 
 # What every tracker takes in a name; MLflow allows the least.
 _OUTSIDE_NAMES = re.compile(r"[^\w\-. /]", re.ASCII)
@@ -58,6 +59,13 @@ class Exported:
 def replays(rows: Iterable[RunRow], curves: Curves) -> list[Replay]:
     """The runs with a result: what they hold can never change any more."""
     return [_replay(row, curves.get(row.run_id, ())) for row in rows if row.has_result]
+
+
+def one_by_one(runs: Sequence[Replay], told: Told) -> Iterator[Replay]:
+    """The runs to write; a tracker may take minutes, so `told` hears of each that is written."""
+    for number, run in enumerate(runs, 1):
+        yield run
+        told(number, len(runs))
 
 
 def plain_name(text: str) -> str:

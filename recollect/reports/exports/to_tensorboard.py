@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from recollect.reports.exports.replay import Exported, Replay, Scalar
+from recollect.reports.exports.replay import Exported, Replay, Scalar, Told, one_by_one
 from recollect.store.durable import make_folder, write_atomically
 
 FOLDER = "runs"
@@ -19,18 +19,21 @@ _OUTSIDE_PATHS = re.compile(r"[^\w\-.=@ ]", re.ASCII)
 LARGEST_WHOLE = 2**53  # that a hyperparameter, a double, holds
 
 
-def export_runs(runs: Sequence[Replay], project: str, folder: Path | None) -> Exported:
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told: Told) -> Exported:
     """One folder per run below the project's, the run's id in its name."""
     place = (folder or Path(FOLDER)) / project
-    new = 0
-    for run in runs:
-        own = _OUTSIDE_PATHS.sub("_", run.name)
-        path = place / f"{own} {run.run_id}" / f"events.out.tfevents.{run.run_id}"
-        if not path.exists():
-            make_folder(path.parent)
-            write_atomically(path, event_file(run))
-            new += 1
-    return Exported(new, len(runs) - new, str(place), f"tensorboard --logdir {place.parent}")
+    missing = [run for run in runs if not _file(place, run).exists()]
+    for run in one_by_one(missing, told):
+        path = _file(place, run)
+        make_folder(path.parent)
+        write_atomically(path, event_file(run))
+    advice = f"tensorboard --logdir {place.parent}"
+    return Exported(len(missing), len(runs) - len(missing), str(place), advice)
+
+
+def _file(place: Path, run: Replay) -> Path:
+    own = _OUTSIDE_PATHS.sub("_", run.name)
+    return place / f"{own} {run.run_id}" / f"events.out.tfevents.{run.run_id}"
 
 
 def event_file(run: Replay) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rows_made import HOSTILE, make_curve, make_row
 
-from recollect.reports.exports.replay import plain_name, replays
+from recollect.reports.exports.replay import one_by_one, plain_name, replays
 
 
 def only(row, curve=()):
@@ -18,6 +18,15 @@ def test_only_runs_with_a_result_are_replayed():
     statuses = ("todo", "running", "done", "diverged", "failed")
     rows = [make_row(seed=seed, status=status) for seed, status in enumerate(statuses)]
     assert [run.run_id for run in replays(rows, {})] == [rows[2].run_id, rows[3].run_id]
+
+
+def test_a_run_is_counted_once_it_is_written():
+    runs = replays([make_row(seed=seed) for seed in range(3)], {})
+    heard: list[tuple[int, int]] = []
+    for number, run in enumerate(one_by_one(runs, lambda *counts: heard.append(counts))):
+        assert run is runs[number]
+        assert len(heard) == number
+    assert heard == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_what_is_told_of_a_run_depends_on_nothing_else():
