@@ -49,7 +49,8 @@ class _Line:
 
 def card(runs: RunSet, name: str) -> str:
     """The HTML of results; `name` is that of their folder."""
-    cells = group_cells(runs.rows)
+    # A large plan must not push what is known out of the table.
+    cells = sorted(group_cells(runs.rows), key=lambda cell: cell.best is None)
     problems = [*runs.problems, *runs.conflicts]
     return _template().render(
         name=printable(name),

@@ -5,6 +5,7 @@ means.
 import csv
 import json
 import math
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -326,6 +327,14 @@ def test_a_card_of_many_cells_is_cut(tmp_path: Path):
     html = Results.load(tmp_path)._repr_html_()
     assert html.count("<svg") == MOST_CELLS
     assert "and 5 more cells" in html
+
+
+def test_cells_with_a_result_come_first(tmp_path: Path):
+    planned = [make_row(status="todo", model={"width": 8 + n}) for n in range(MOST_CELLS)]
+    make_store(tmp_path, [*planned, make_row(model={"width": 7})])
+    first = re.findall(r"<td[^>]*>([^<]*width \d+[^<]*)</td>", Results.load(tmp_path)._repr_html_())
+    assert len(first) == MOST_CELLS
+    assert "width 7" in first[0]
 
 
 # ---- refusals ----
