@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Column, Table
 
-MOST_COMPLAINTS = 5
+MOST_COMPLAINTS = 2
 
 
 def complain(text: str) -> None:

@@ -26,9 +26,11 @@ def has_same_result(one: RunRow, one_curve: Curve, two: RunRow, two_curve: Curve
 
 
 def conflict_text(row: RunRow, one: object, other: RunRow, two: object) -> str:
-    """One line about two results that differ; `one` and `two` name their folders."""
+    """One line about two results that differ; `one` and `two` name their folders, and the first
+    one's counts.
+    """
     name = run_name(row.spec)
-    return f"run {row.run_id} ({name}): {_end(row)} in {one}, {_end(other)} in {two}"
+    return f"run {row.run_id} ({name}): {_end(row)} in {one}, which counts, {_end(other)} in {two}"
 
 
 def _comparable(one: Evaluation, two: Evaluation) -> tuple[Evaluation, Evaluation]:

@@ -53,7 +53,7 @@ def test_equal_results_count_once_and_different_ones_are_told(tmp_path: Path):
     assert len(results.rows) == 2
     assert results.conflicts == (
         f"run {other.run_id} (attention lr=0.001 seed=2): done 0.5000 after 100 steps in "
-        f"{tmp_path / 'a'}, done 0.6000 after 100 steps in {tmp_path / 'c'}",
+        f"{tmp_path / 'a'}, which counts, done 0.6000 after 100 steps in {tmp_path / 'c'}",
     )
     assert {row.score for row in results.rows} == {0.9, 0.5}  # the first is taken
 

@@ -86,7 +86,7 @@ def test_a_conflict_is_told_and_nothing_is_overwritten(tmp_path: Path):
     assert (found.results, found.equal) == (1, 0)  # the others are taken over all the same
     assert found.conflicts == (
         f"run {before[0].run_id} (attention lr=0.001 seed=1): done 0.5000 after 100 steps in "
-        f"{tmp_path / 'a'}, done 0.6000 after 100 steps in {tmp_path / 'b'}",
+        f"{tmp_path / 'a'}, which counts, done 0.6000 after 100 steps in {tmp_path / 'b'}",
     )
     assert RunSet.load(tmp_path / "a").rows[:2] == before
 
