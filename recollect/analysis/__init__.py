@@ -48,6 +48,7 @@ from recollect.analysis.windows import Window as Window
 from recollect.analysis.windows import find_window as find_window
 from recollect.analysis.windows import grid_luck as grid_luck
 from recollect.analysis.windows import is_sparse_rate as is_sparse_rate
+from recollect.analysis.windows import mean_score as mean_score
 from recollect.analysis.wording import count_text as count_text
 from recollect.analysis.wording import counts_text as counts_text
 from recollect.analysis.wording import rate_text as rate_text

@@ -4,7 +4,6 @@ one line of a figure.
 Only runs with a result enter a mean; the others are counted and shown, never silently dropped.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from recollect.analysis.windows import (
     best_index,
     find_window,
     is_sparse_rate,
+    mean_score,
 )
 from recollect.rows import RunRow
 from recollect.spec.cell import cell_id
@@ -34,7 +34,7 @@ class Rate:
 
     @property
     def mean(self) -> float:
-        return math.fsum(self.scores.values()) / len(self.scores)
+        return mean_score(self.scores.values())
 
     @property
     def scored(self) -> tuple[RunRow, ...]:

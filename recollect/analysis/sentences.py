@@ -1,5 +1,6 @@
 """A cell's summary as sentences: the result first, then what limits it; and how cells compare."""
 
+import math
 from collections.abc import Collection, Sequence
 
 from recollect.analysis.cells import Cell
@@ -108,12 +109,9 @@ def best_text(cell: Cell, tau: float = 1.0) -> str:
 
 
 def _told(score: float, tau: float) -> str:
-    """With a fourth digit, or more, where three would round up to tau."""
-    text, digits = score_text(score), 3
-    while score < tau <= float(text) and digits < 17:
-        digits += 1
-        text = f"{score:.{digits}f}"
-    return text
+    """Cut off after a fourth digit where three would round up to tau."""
+    text = score_text(score)
+    return text if score >= tau or float(text) < tau else f"{math.floor(score * 1e4) / 1e4:.4f}"
 
 
 def decades_text(window: Window) -> str:

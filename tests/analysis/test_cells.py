@@ -47,6 +47,14 @@ def test_diverged_counts_as_nothing_and_the_unfinished_do_not_count():
     )
 
 
+def test_a_mean_that_is_tau_reaches_it():
+    scores = [0.9245, 0.8755]
+    assert sum(scores) / 2 < 0.9, "by the last bit"
+    cell = only_cell(make_sweep({1e-3: scores, 1e-2: [0.1, 0.1]}))
+    assert cell.rates[0].mean == 0.9
+    assert cell.window(0.9) is not None
+
+
 def test_an_exact_task_is_judged_by_exact():
     assert only_cell([make_row(score=0.9, exact=0.3, score_name="exact")]).best.mean == 0.3
 

@@ -161,7 +161,7 @@ def test_a_window_that_the_grid_cut_is_a_lower_bound_and_no_miss():
 
 
 @pytest.mark.parametrize(
-    ("score", "text"), [(0.8996, "0.8996"), (0.89999, "0.89999"), (0.8, "0.800")]
+    ("score", "text"), [(0.8996, "0.8996"), (0.89999, "0.8999"), (0.8, "0.800")]
 )
 def test_a_score_below_the_line_does_not_read_as_if_it_reached_it(score, text):
     found = sentence(summary_of(make_sweep({1e-3: [score], 1e-2: [0.1]})))

@@ -6,12 +6,12 @@ Python's own with a fixed seed, so that the same rows always give the same numbe
 """
 
 import random
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
 from recollect.analysis.bands import COVERAGE
 from recollect.analysis.cells import Cell, Rate
+from recollect.analysis.windows import mean_score
 
 BOOTSTRAP_SEED = 0
 LEAST_SEEDS = 3  # fewer have too few ways to be drawn
@@ -53,7 +53,7 @@ def draw_means(cell: Cell, resamples: int = RESAMPLES, draws: str = "") -> list[
 def mean_draws(rate: Rate, draw: random.Random, count: int) -> list[float]:
     """`count` means of as many scores as the rate has, drawn with replacement."""
     scores = list(rate.scores.values())
-    return [statistics.fmean(draw.choices(scores, k=len(scores))) for _ in range(count)]
+    return [mean_score(draw.choices(scores, k=len(scores))) for _ in range(count)]
 
 
 def _resampled(rate: Rate, draw: random.Random) -> Rate:

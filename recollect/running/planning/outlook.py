@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from recollect.analysis import TAU, Cell, Window, find_window
+from recollect.analysis import TAU, Cell, Window, find_window, mean_score
 
 CONFIDENCE = 0.9
 DRAWS = 200
@@ -78,7 +78,7 @@ def _outlook(
 ) -> Outlook:
     tried = [index for index, own in enumerate(scores) if own]
     found = find_window(
-        [rates[index] for index in tried], [_mean(scores[index]) for index in tried], tau
+        [rates[index] for index in tried], [mean_score(scores[index]) for index in tried], tau
     )
     possible = [index for index, count in enumerate(planned) if count]
     missing = [_Missing(index, rates, planned, scores, chance) for index in possible]
@@ -130,14 +130,14 @@ class _Missing:
     def draw_mean(self, draw: random.Random) -> float:
         """The mean over all seeds of the rate."""
         if self.count <= 0:
-            return _mean(self.own)
+            return mean_score(self.own)
         if self.own:
             found = draw.choices(self.values, self.weights, k=self.count)
         elif draw.random() < SURPRISE:
             found = [draw.random()] * self.count
         else:
             found = draw.choices(draw.choices(self.sides, self.nearness)[0], k=self.count)
-        return _mean((*self.own, *(_noisy(score, draw) for score in found)))
+        return mean_score((*self.own, *(_noisy(score, draw) for score in found)))
 
 
 def _nearest(
@@ -170,7 +170,3 @@ def _spread(values: Sequence[float]) -> float:
         return 0.0
     low, high = _middle(values)
     return high - low
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
