@@ -81,8 +81,14 @@ def score(
         _show(asked, results, None)
     else:
         try:
-            options: list[object] = ["--out", out, "--card", card, "--device", device]
-            for name, values in (("--set", sets), ("--plugin", plugin), ("--against", [against])):
+            options: list[object] = ["--out", out, "--card", card]
+            named = [device] if device != "auto" else []
+            for name, values in (
+                ("--device", named),
+                ("--set", sets),
+                ("--plugin", plugin),
+                ("--against", [against]),
+            ):
                 options += [word for value in values if value for word in (name, value)]
             again = command_text("score", *mixer, *options)
             _train(asked, out, limit, device, workers, plugin, again)

@@ -51,7 +51,8 @@ function rateBar(rates, low, span) {
       colorscale: shares.map((share) => [share, rateColour(share)]),
       showscale: true,
       colorbar: {
-        title: { text: "rate", side: "top" },
+        // A low second line keeps the word above the uppermost tick's label.
+        title: { text: 'rate<br><span style="font-size: 6px"> </span>', side: "top" },
         thickness: 10,
         outlinewidth: 0,
         tickvals: shown.map(Math.log10),
