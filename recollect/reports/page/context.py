@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from recollect.rows import RunRow
+
 
 @dataclass(frozen=True)
 class ShownClaim:
@@ -57,5 +59,9 @@ class Context:
     insides: Sequence[InspectedRun] = ()
     claims: Sequence[ShownClaim] = ()
     verdicts: Sequence[str] = ()  # of `recollect score`, a sentence a mixer
+    # Drawn and compared beside the rows, but none of them: the baselines of a card, and in words
+    # where they come from.
+    beside: Sequence[RunRow] = ()
+    beside_text: str = ""
     # By section: what makes its pictures as files.
     commands: dict[str, list[str]] = field(default_factory=dict)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recollect.analysis import get_setting
+from recollect.analysis import count_text, get_setting
 from recollect.analysis.settings import DEPTH, WIDTH
 from recollect.errors import command_text
 from recollect.reports.inspect.record import FOLDER
@@ -29,6 +29,10 @@ from recollect.rows import Evaluation, RunRow
 from recollect.running.results import RunSet
 from recollect.store import Store
 from recollect.store.joining.folders import find_stores
+
+if TYPE_CHECKING:
+    from recollect.reports.score.baselines import Baselines
+    from recollect.reports.score.folder_cards import FolderCard
 
 MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay small enough to mail
 MAX_RECORD_BYTES = 50_000_000
@@ -67,6 +71,7 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
     results = results or RunSet.load_all(folders)
     stores = find_stores(folders)
     sources, notes, facts = _origins(folders, stores)
+    cards = _cards(stores)
     context = Context(
         sources=sources,
         notes=[
@@ -77,10 +82,13 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
         facts=facts,
         insides=_insides(stores),
         claims=_claims(results, stores),
-        verdicts=_verdicts(stores),
+        verdicts=[sentence for card in cards for sentence in card.verdicts()],
+        beside=[row for card in cards for rows in card.others.rows.values() for row in rows],
+        beside_text="; ".join(_baselines_text(card.others) for card in cards if card.others.rows),
         commands=_commands(folders, results.rows),
     )
-    return Evidence(results.rows, results.curves, context)
+    curves = {run_id: curve for card in cards for run_id, curve in card.others.curves.items()}
+    return Evidence(results.rows, curves | results.curves, context)
 
 
 def _origins(
@@ -134,16 +142,22 @@ def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
     ]
 
 
-def _verdicts(stores: Sequence[Path]) -> list[str]:
-    """What `recollect score` said of the mixers it trained there."""
-    from recollect.reports.score.folder_verdicts import folder_verdicts
+def _cards(stores: Sequence[Path]) -> "list[FolderCard]":
+    """What `recollect score` trained there."""
+    from recollect.reports.score.folder_cards import folder_cards
 
-    found: list[str] = []
+    found: list[FolderCard] = []
     for folder in stores:
         with Store.open(folder, read_only=True) as store:
             names = [sweep.name for sweep in store.sweeps()]
-        found += folder_verdicts(folder, names)
+        found += folder_cards(folder, names)
     return found
+
+
+def _baselines_text(baselines: "Baselines") -> str:
+    runs = sum(map(len, baselines.rows.values()))
+    mixers = count_text(len(baselines.rows), "baseline")
+    return f"{count_text(runs, 'run')} of {mixers} ({baselines.provenance})"
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:

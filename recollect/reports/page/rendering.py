@@ -105,13 +105,14 @@ def render_bare(
 
     A live page asks its server for news.
     """
-    cells = group_cells(rows)
+    own = group_cells(rows)
+    cells = group_cells([*rows, *context.beside]) if context.beside else own
     summaries = summarise(cells, curves, tau)
     places = find_coordinates(cells)
     counts = count_statuses(rows)
     return _template().render(
-        title=_title(cells),
-        lead=_lead(rows, cells),
+        title=_title(own),
+        lead=_lead(rows, own, context.beside_text),
         counts=counts,
         counts_text=counts_text(counts),
         card_verdicts=context.verdicts,
@@ -125,7 +126,7 @@ def render_bare(
         notes=context.notes,
         tau=f"{tau:g}",
         windows=window_lines(summaries[:MAX_CELL_LINES]),
-        runs=run_lines(cells, MAX_RUN_LINES),
+        runs=run_lines(own, MAX_RUN_LINES),
         run_count=len(rows),
         provenance=provenance_lines(rows),
         claims=claim_lines(context.claims),
@@ -217,7 +218,7 @@ def _title(cells: Sequence[Cell]) -> str:
     return f"{mixers} on {tasks}" if cells else "No runs yet"
 
 
-def _lead(rows: Sequence[RunRow], cells: Sequence[Cell]) -> str:
+def _lead(rows: Sequence[RunRow], cells: Sequence[Cell], beside: str) -> str:
     if not rows:
         return "Nothing is planned in this store."
     rates = {row.spec["train"]["lr"] for row in rows}
@@ -225,7 +226,8 @@ def _lead(rows: Sequence[RunRow], cells: Sequence[Cell]) -> str:
     parts = [count_text(len(rows), "run"), count_text(len(cells), "cell")]
     parts += [count_text(len(rates), "learning rate"), count_text(len(seeds), "seed")]
     hours = sum(row.wall_s or 0.0 for row in rows) / 3600
-    return f"{', '.join(parts[:-1])} and {parts[-1]}.{_recipes(cells)}{_spent(hours)}"
+    others = f" Drawn beside them: {beside}." if beside else ""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}.{_recipes(cells)}{_spent(hours)}{others}"
 
 
 def _recipes(cells: Sequence[Cell]) -> str:

@@ -1,6 +1,7 @@
 """What a card says: numbers, tables, the sentence, the picture, the page."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from shown import rendered
 from stores_made import make_store
 
 from recollect.reports.page.gather import gather, write_page
+from recollect.reports.page.rendering import render
 from recollect.reports.score import score_mixer, score_tables, verdict
 from recollect.reports.score.baselines import Baselines
 from recollect.reports.score.request import ScoreRequest
@@ -127,9 +129,7 @@ def test_the_page_of_a_card_begins_with_its_verdict(tmp_path, monkeypatch):
     """Found again from the rows, so that `recollect report` has it too."""
     rows = rows_of("gru", score=solved_between(9e-4, 5e-3))
     known = Baselines("", {}, {"delta_net": rows_of("delta_net", score=BETTER[1])}, {})
-    monkeypatch.setattr(
-        "recollect.reports.score.folder_verdicts.stored_baselines", lambda card: known
-    )
+    monkeypatch.setattr("recollect.reports.score.folder_cards.stored_baselines", lambda card: known)
     make_store(tmp_path / "card", rows, name="score:cpu:headline")
     said = "gru recalls 3 pairs at width 64 over 0.8 decades, centre 2.15e-3; rank 2 of 2; narrower"
     [sentence] = gather([tmp_path / "card"]).context.verdicts
@@ -141,6 +141,24 @@ def test_the_page_of_a_card_begins_with_its_verdict(tmp_path, monkeypatch):
     changed = rows_of("gru", overrides=["train.steps=10", "train.evaluations=5"])
     make_store(tmp_path / "changed", changed, name="score:cpu:headline")
     assert gather([tmp_path / "changed"]).context.verdicts == [], "no card: another recipe"
+
+
+def test_the_page_of_a_card_shows_the_baselines_beside_its_own_runs(tmp_path, monkeypatch):
+    rows = rows_of("gru", score=solved_between(9e-4, 5e-3))
+    others = {name: rows_of(name, score=BETTER[1]) for name in ("delta_net", "gru")}
+    known = Baselines("", {"on": "a laptop"}, others, {})
+    monkeypatch.setattr("recollect.reports.score.folder_cards.stored_baselines", lambda card: known)
+    make_store(tmp_path, rows, name="score:cpu:headline")
+    found = gather([tmp_path])
+    assert found.rows == RunSet.load(tmp_path).rows
+    assert found.context.beside == others["delta_net"]  # not the mixer that was scored itself
+    page = render(found.rows, found.curves, found.context)
+    runs = len(rows)
+    assert f"{runs} runs, 2 cells" in page
+    assert f"Drawn beside them: {runs} runs of 1 baseline (on a laptop)." in page
+    assert f"{runs} planned = {runs} done" in page
+    assert "The widest window is that of delta_net" in page
+    assert re.search(r'"labels":\[\{"name":"gru".*?"name":"delta_net"', page)
 
 
 def test_the_verdict_of_an_unfinished_card_says_so(tmp_path):
