@@ -1,4 +1,8 @@
-"""CPU threads fit the batch, and are put back."""
+"""CPU threads fit the batch, and are put back; how long they wait busily."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -35,3 +39,24 @@ def test_threads_are_put_back_after_an_error(make_run):
     with pytest.raises(ValueError, match="on the way"):
         fail()
     assert torch.get_num_threads() == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "1000"),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, None),  # whoever says how to wait is not overruled
+    ],
+)
+def test_waiting_threads_soon_sleep_unless_told_otherwise(given, found):
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    said = subprocess.run(
+        [sys.executable, "-c", f"import recollect, os; print(os.environ.get({names[0]!r}))"],
+        env=clean | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == str(found)
