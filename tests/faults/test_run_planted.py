@@ -87,8 +87,8 @@ def test_worker_processes_import_nothing_from_the_folder(folder: Path) -> None:
 
 def test_processes_that_compile_ahead_import_nothing_from_the_folder(folder, monkeypatch) -> None:
     monkeypatch.chdir(folder)
-    process = compile_ahead._start_process(torch.device("cpu"))
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(timeout=60) == 0
+    with compile_ahead._start_process(torch.device("cpu")) as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
     assert executed(folder) == []

@@ -32,6 +32,7 @@ from recollect.tasks.build import task_of
 PROCESSES = 2
 NICE = 10
 IDLE_S = 10.0
+CLOSE_S = 1.0
 SHAPES = 8  # sent at a time: so many fit into a pipe that is not read yet
 
 
@@ -44,6 +45,7 @@ class CompileAhead:
         self._sent: set[str] = set()  # shapes
         self._ready: set[str] = set()  # shapes, as the processes say
         self._processes: list[subprocess.Popen[str]] = []
+        self._ears: list[threading.Thread] = []  # one for each
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
         """While the shape of `now` trains, compile for the first ones of `later`; each is sent
@@ -58,8 +60,12 @@ class CompileAhead:
         if not any(process.poll() is None for process in self._processes):
             self.close()
             self._processes = [_start_process(self.device) for _ in range(self._count)]
-            for process in self._processes:
-                threading.Thread(target=self._hear, args=(process,), daemon=True).start()
+            self._ears = [
+                threading.Thread(target=self._hear, args=(process,), daemon=True)
+                for process in self._processes
+            ]
+            for ear in self._ears:
+                ear.start()
         for number, run in enumerate(shapes.values()):
             with contextlib.suppress(OSError):  # a process that has ended reads nothing
                 pipe = self._processes[number % self._count].stdin
@@ -87,7 +93,9 @@ class CompileAhead:
             with contextlib.suppress(OSError):  # what was not sent
                 assert process.stdin is not None
                 process.stdin.close()
-        self._processes = []
+        for ear in self._ears:
+            ear.join(CLOSE_S)  # a compiler that outlives its process may still hold the pipe
+        self._processes, self._ears = [], []
 
 
 def count_compilers(cores: int, workers: int) -> int:
