@@ -128,16 +128,11 @@ def test_a_stop_saves_every_shape_and_nothing_changes(work, at, monkeypatch):
 SECONDS = 1e-8  # of an operation: all of them within a lease
 
 
-def test_time_is_shared_by_the_operations_of_a_step(work, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(packs.time, "monotonic", lambda: now[0])
-    step = Population.train_step
+def test_time_is_shared_by_the_operations_of_a_step(work, clock_by_steps):
+    def seconds(population):
+        return SECONDS * len(population.members) * count_operations(population.members[0])
 
-    def timed(self, batch):
-        step(self, batch)
-        now[0] += SECONDS * len(self.members) * count_operations(self.members[0])
-
-    monkeypatch.setattr(Population, "train_step", timed)
+    now = clock_by_steps(seconds)
     work("beside", steps=lambda seed: 40, sweep=KINDS)
     rows = api.Results.load(work.folder / "beside").rows
     assert sum(row.wall_s for row in rows) == pytest.approx(now[0], rel=0.15)

@@ -168,16 +168,8 @@ def test_a_pack_that_fails_takes_no_other_with_it(work, monkeypatch):
     assert sum(row.status == "done" for row in rows.values()) == 10 - len(together)
 
 
-def test_a_run_that_goes_on_counts_the_seconds_before_its_stop(work, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(packs.time, "monotonic", lambda: now[0])
-    step = Population.train_step
-
-    def timed(self, batch):
-        step(self, batch)
-        now[0] += 0.1 * len(self.members)
-
-    monkeypatch.setattr(Population, "train_step", timed)
+def test_a_run_that_goes_on_counts_the_seconds_before_its_stop(work, clock_by_steps):
+    clock_by_steps(lambda population: 0.1 * len(population.members))
     asked = iter(range(10**9))
     work("stopped", steps=lambda seed: 40, stop=lambda: 130 if next(asked) == 30 else 0)
     work("stopped", steps=lambda seed: 40)
@@ -185,16 +177,8 @@ def test_a_run_that_goes_on_counts_the_seconds_before_its_stop(work, monkeypatch
         assert row.wall_s == pytest.approx(0.1 * row.steps)
 
 
-def test_time_is_shared_among_all_that_train(work, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(packs.time, "monotonic", lambda: now[0])
-    step = Population.train_step
-
-    def timed(self, batch):
-        step(self, batch)
-        now[0] += 1.0
-
-    monkeypatch.setattr(Population, "train_step", timed)
+def test_time_is_shared_among_all_that_train(work, clock_by_steps):
+    now = clock_by_steps(lambda population: 1.0)
     work("beside")
     rows = api.Results.load(work.folder / "beside").rows
     assert sum(row.wall_s for row in rows) == pytest.approx(now[0], rel=0.3)

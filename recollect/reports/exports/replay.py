@@ -17,7 +17,7 @@ from recollect.rows import Evaluation, RunRow
 from recollect.spec.cell import cell_id, run_name
 
 Scalar = bool | int | float | str
-Told = Callable[[int, int], None]  # how many runs are written, of how many
+Tell = Callable[[int, int], None]  # how many runs are written, of how many
 
 # What every tracker takes in a name; MLflow allows the least.
 _OUTSIDE_NAMES = re.compile(r"[^\w\-. /]", re.ASCII)
@@ -61,11 +61,11 @@ def replays(rows: Iterable[RunRow], curves: Curves) -> list[Replay]:
     return [_replay(row, curves.get(row.run_id, ())) for row in rows if row.has_result]
 
 
-def one_by_one(runs: Sequence[Replay], told: Told) -> Iterator[Replay]:
+def one_by_one(runs: Sequence[Replay], tell: Tell) -> Iterator[Replay]:
     """The runs to write; a tracker may take minutes, so `told` hears of each that is written."""
     for number, run in enumerate(runs, 1):
         yield run
-        told(number, len(runs))
+        tell(number, len(runs))
 
 
 def plain_name(text: str) -> str:

@@ -9,7 +9,7 @@ from recollect.analysis.export import to_csv, to_json
 from recollect.errors import SpecError
 from recollect.reports.exports.data_set import write_data_set
 from recollect.reports.exports.optional import require_package
-from recollect.reports.exports.replay import Exported, Told, replays
+from recollect.reports.exports.replay import Exported, Tell, replays
 from recollect.reports.exports.trackers import Tracker, choose_tracker, refuse_place
 from recollect.running.results import RunSet
 from recollect.spec.base import shorten, suggest
@@ -86,7 +86,7 @@ class ExportRequest:
         write_data_set(results.rows, results.curves, self.output, self.licence)
         return self.output
 
-    def replay(self, results: RunSet, told: Told) -> Exported:
+    def replay(self, results: RunSet, tell: Tell) -> Exported:
         """What the tracker has already is left as it is."""
         assert self.tracker is not None
         runs = replays(results.rows, results.curves)
@@ -95,4 +95,4 @@ class ExportRequest:
                 "nothing to export: no run has ended with a result; `recollect status DIR` says "
                 "more"
             )
-        return self.tracker.export_runs(runs, self.project, self.output, told)
+        return self.tracker.export_runs(runs, self.project, self.output, tell)

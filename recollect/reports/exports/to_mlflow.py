@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import RecollectError, SpecError
-from recollect.reports.exports.replay import Exported, Replay, Told, one_by_one
+from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
 RUN_ID = "recollect.run_id"
@@ -21,7 +21,7 @@ MOST_METRICS, MOST_PARAMS = 1000, 100  # that MLflow takes at a time
 MOST_FOUND = 1000  # runs of one answer
 
 
-def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told: Told) -> Exported:
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
     """One run of the experiment `project` each."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nobody is told that it was used
     from mlflow.exceptions import MlflowException
@@ -39,7 +39,7 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told:
             else:
                 client.delete_run(found.info.run_id)
         missing = [run for run in runs if run.run_id not in known]
-        for run in one_by_one(missing, told):
+        for run in one_by_one(missing, tell):
             _write_run(client, experiment, run)
     except MlflowException as error:
         text = str(error).partition("\n")[0]

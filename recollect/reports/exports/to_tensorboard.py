@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from recollect.reports.exports.replay import Exported, Replay, Scalar, Told, one_by_one
+from recollect.reports.exports.replay import Exported, Replay, Scalar, Tell, one_by_one
 from recollect.store.durable import make_folder, write_atomically
 
 FOLDER = "runs"
@@ -19,11 +19,11 @@ _OUTSIDE_PATHS = re.compile(r"[^\w\-.=@ ]", re.ASCII)
 LARGEST_WHOLE = 2**53  # that a hyperparameter, a double, holds
 
 
-def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told: Told) -> Exported:
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
     """One folder per run below the project's, the run's id in its name."""
     place = (folder or Path(FOLDER)) / project
     missing = [run for run in runs if not _file(place, run).exists()]
-    for run in one_by_one(missing, told):
+    for run in one_by_one(missing, tell):
         path = _file(place, run)
         make_folder(path.parent)
         write_atomically(path, event_file(run))

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recollect.errors import SpecError
-from recollect.reports.exports.replay import Exported, Replay, Told, one_by_one
+from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
 HOME = "TRACKIO_DIR"  # the environment variable that says where Trackio keeps its projects
 
 
-def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told: Told) -> Exported:
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
     """One run of the project each; the run's id is Trackio's too."""
     home = _load(folder)
     from trackio import Api
@@ -26,7 +26,7 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told:
     known = {run.id for run in Api().runs(project)} if there else set()
     missing = [run for run in runs if run.run_id not in known]
     with _held_open(SQLiteStorage.init_db(project)):
-        for run in one_by_one(missing, told):
+        for run in one_by_one(missing, tell):
             lines = [(moment.step, moment.metrics) for moment in run.moments]
             if lines and lines[-1][0] == run.last_step:
                 lines[-1] = (run.last_step, lines[-1][1] | run.results)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recollect.reports.exports.replay import Exported, Replay, Told, one_by_one
+from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
 FOLDER = "wandb"  # below the one that is named: wandb's own convention
 
 
-def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told: Told) -> Exported:
+def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
     """One offline run each, under the run's id."""
     import wandb
 
@@ -24,7 +24,7 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, told:
     make_folder(place)
     missing = [run for run in runs if not any(place.glob(f"*run-*-{run.run_id}"))]
     try:
-        for run in one_by_one(missing, told):
+        for run in one_by_one(missing, tell):
             with tempfile.TemporaryDirectory(prefix=".", dir=place) as spare:
                 _write_run(wandb, run, project, Path(spare))
     finally:

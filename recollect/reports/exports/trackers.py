@@ -7,12 +7,12 @@ from pathlib import Path
 from recollect.errors import SpecError
 from recollect.reports.exports import to_mlflow, to_tensorboard, to_trackio, to_wandb
 from recollect.reports.exports.optional import require_package
-from recollect.reports.exports.replay import Exported, Replay, Told
+from recollect.reports.exports.replay import Exported, Replay, Tell
 from recollect.spec.base import suggest
 from recollect.store.database import FILE
 
 # (runs, project, folder or None for the tracker's own, who hears of each) -> what became of them
-ExportRuns = Callable[[Sequence[Replay], str, Path | None, Told], Exported]
+ExportRuns = Callable[[Sequence[Replay], str, Path | None, Tell], Exported]
 
 
 @dataclass(frozen=True)
