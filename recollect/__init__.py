@@ -10,7 +10,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 # Threads of GNU's OpenMP that wait keep their cores busy for long: where another program has the
-# core of the one they wait for, a step can take fifty times as long. Read when torch is loaded,
+# core of the one they wait for, a step can take tens of times as long. Read when torch is loaded,
 # so it is set before (docs/decisions/spinning-threads.md).
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
