@@ -1,8 +1,9 @@
-"""The search for edges (`--search edges`) replayed on whole grids: what it would have trained, what
-that would have cost, and whether it finds the window of the whole grid.
+"""A search (`--search edges`, `--search best`) replayed on whole grids: what it would have trained,
+what that would have cost, and whether it finds the window, or the best score, of the whole grid.
 
-    python bench/search_replay.py results/h200/study-mqar64 results/paper/fig1   # stored grids
-    python bench/search_replay.py --made 300                                     # made-up ones
+    python bench/search_replay.py edges results/h200/study-mqar64 results/paper/fig1  # stored grids
+    python bench/search_replay.py best --made 300                                     # made-up ones
+    python bench/search_replay.py best --made 300 --constant best.STEP=0.8            # otherwise
 
 Run-steps are those that the stored runs made, early stops included. A cell counts as a whole grid
 if all its runs have a result, at eight rates or more; the others are counted as left out. Made-up
@@ -13,14 +14,15 @@ seen on stored rows; nothing of the search was fitted to them.
 import argparse
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recollect.analysis import TAU, Cell, Window, group_cells
+from recollect.analysis import Cell, group_cells
 from recollect.rows import RunRow
-from recollect.running.planning.edges import TOLERANCE, next_round
 from recollect.running.results import RunSet
+from recollect.running.searching import best, edges, prediction
+from recollect.running.searching.searches import IN_ROUNDS
 
 LEAST_RATES = 8
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
@@ -29,12 +31,23 @@ STEPS = 9750
 
 
 @dataclass(frozen=True)
+class Aim:
+    """What a search looks for, measured on a cell."""
+
+    name: str
+    measure: Callable[[Cell], float]
+    tolerance: float
+    unit: str
+
+
+@dataclass(frozen=True)
 class Replay:
     """A cell searched as far as the search goes."""
 
     name: str
-    whole: float  # decades of the whole grid's window
+    whole: float  # the aim, of the whole grid
     found: float
+    tolerance: float
     run_steps: int
     all_run_steps: int
     runs: int
@@ -43,25 +56,43 @@ class Replay:
 
     @property
     def is_right(self) -> bool:
-        return abs(self.found - self.whole) <= TOLERANCE
+        return abs(self.found - self.whole) <= self.tolerance
 
     @property
     def share(self) -> float:
         return self.run_steps / self.all_run_steps
 
 
-def replay(cell: Cell, tau: float = TAU) -> Replay:
+def decades(cell: Cell) -> float:
+    window = cell.window()
+    return window.decades if window else 0.0
+
+
+def best_score(cell: Cell) -> float:
+    """Of the rates with most seeds."""
+    most = max(len(rate.scores) for rate in cell.scored_rates)
+    return max(rate.mean for rate in cell.scored_rates if len(rate.scores) == most)
+
+
+AIMS = {
+    "edges": Aim("W", decades, edges.TOLERANCE, "decades"),
+    "best": Aim("best", best_score, best.TOLERANCE, "of a score"),
+}
+
+
+def replay(cell: Cell, search: str) -> Replay:
     truth = {row.run_id: row for row in cell.rows}
     rows = {run_id: untrained(row) for run_id, row in truth.items()}
     rounds: list[int] = []
-    while chosen := next_round(only(rows), tau):
+    while chosen := IN_ROUNDS[search].next_round(only(rows)):
         rounds.append(len(chosen))
         rows |= {row.run_id: truth[row.run_id] for row in chosen}
     trained = [row for row in rows.values() if row.has_result]
     return Replay(
         cell.name,
-        decades(cell.window(tau)),
-        decades(only(rows).window(tau)),
+        AIMS[search].measure(cell),
+        AIMS[search].measure(only(rows)),
+        AIMS[search].tolerance,
         sum(row.steps or 0 for row in trained),
         sum(row.steps or 0 for row in truth.values()),
         len(trained),
@@ -79,10 +110,6 @@ def only(rows: dict[str, RunRow]) -> Cell:
     return cell
 
 
-def decades(window: Window | None) -> float:
-    return window.decades if window else 0.0
-
-
 # ---- stored grids ----
 
 
@@ -97,31 +124,33 @@ def whole_cells(folder: Path) -> tuple[list[Cell], int]:
     return whole, len(cells) - len(whole)
 
 
-def print_grid(folder: Path, tau: float) -> list[Replay]:
+def print_grid(folder: Path, search: str) -> list[Replay]:
     cells, left_out = whole_cells(folder)
     if not cells:
         print(f"{folder}: no whole grid of {LEAST_RATES} rates, {left_out} cells left out\n")
         return []
-    found = [replay(cell, tau) for cell in cells]
+    found, name = [replay(cell, search) for cell in cells], AIMS[search].name
     print(f"{folder} ({left_out} cells left out)\n")
-    print("| cell | W of all | W found | runs | run-steps | rounds |\n|---|---|---|---|---|---|")
+    print(f"| cell | {name} of all | {name} found | runs | run-steps | rounds |")
+    print("|---|---|---|---|---|---|")
     for one in found:
         mark = "" if one.is_right else " **off**"
         rounds = " + ".join(map(str, one.rounds))
         print(
-            f"| {one.name} | {one.whole:.2f} | {one.found:.2f}{mark} | {one.runs} of "
+            f"| {one.name} | {one.whole:.3g} | {one.found:.3g}{mark} | {one.runs} of "
             f"{one.all_runs} | {one.share:.0%} | {rounds} |"
         )
-    print_sum(found)
+    print_sum(found, search)
     return found
 
 
-def print_sum(found: Sequence[Replay]) -> None:
+def print_sum(found: Sequence[Replay], search: str) -> None:
     share = sum(one.run_steps for one in found) / sum(one.all_run_steps for one in found)
     right = sum(one.is_right for one in found)
+    aim = AIMS[search]
     print(
-        f"\n{right} of {len(found)} within {TOLERANCE:g} decades, {share:.1%} of the run-steps, "
-        f"{sum(len(one.rounds) for one in found) / len(found):.1f} rounds a cell\n"
+        f"\n{right} of {len(found)} within {aim.tolerance:g} {aim.unit}, {share:.1%} of the "
+        f"run-steps, {sum(len(one.rounds) for one in found) / len(found):.1f} rounds a cell\n"
     )
 
 
@@ -175,17 +204,26 @@ def made_scores(draw: random.Random):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("search", choices=AIMS)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--made", type=int, default=0, metavar="N", help="so many made-up cells")
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
-    parser.add_argument("--tau", type=float, default=TAU)
+    parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
     asked = parser.parse_args()
-    for folder in asked.folders:
-        print_grid(folder, asked.tau)
+    for constant in asked.constant:
+        name, value = constant.split("=")
+        module, name = name.split(".")
+        setattr(
+            {"best": best, "edges": edges, "prediction": prediction}[module], name, float(value)
+        )
+    found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]
+    if len(asked.folders) > 1:
+        print("all stored grids")
+        print_sum(found, asked.search)
     if asked.made:
-        found = [replay(cell, asked.tau) for cell in made_cells(asked.made, asked.seed)]
+        made = [replay(cell, asked.search) for cell in made_cells(asked.made, asked.seed)]
         print(f"{asked.made} made-up cells: {len(RATES)} rates, {SEEDS} seeds")
-        print_sum(found)
+        print_sum(made, asked.search)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ What a number means:
   decades were tried it is a lower bound, so a failure needs a search and a success does not.
 - A window needs rates at most {step:g} decades apart; where it reaches the end of the grid it is a
   lower bound too.
+- Of a grid that was searched only (`--search best`, `--search edges`) the best score is an
+  interval, once rates without a gap above {step:g} decades were tried: what the runs that are left
+  may make of it, with the confidence that the search states. So is a window.
 - Claims about windows are judged at tau = {taus} and say so if these disagree; the
   verdict is that of the first.
 - How firm a verdict is: the share of {resamples} resamples with the same verdict. Each draws the

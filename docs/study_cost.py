@@ -104,9 +104,10 @@ that it may; or all figures under {int(week / whole)} recipes, which would tell 
 for two of them, what of a window is the recipe's.
 
 `--search edges` needs 25 to 37 % of the run-steps of a grid of 13 rates
-([measured](decisions/search-edges.md)). It uses all GPUs of one machine; of several machines each
-is given a part of the study, `--set model.mixer=mamba` and so on, one folder each, and `recollect
-merge` joins them."""
+([measured](decisions/search-edges.md)), and `--search best`, which is enough for all figures but
+those of rates, 22 to 31 % ([measured](decisions/search-best.md)). They use all GPUs of one machine;
+of several machines each is given a part of the study, `--set model.mixer=mamba` and so on, one
+folder each, and `recollect merge` joins them."""
     parts = [wrapped(" ".join(part.split())) for part in prose.split("\n\n")]
     return "\n".join(lines) + "\n\n" + "\n\n".join(parts) + "\n"
 

@@ -20,6 +20,7 @@ from recollect.reports.paper.claims.thresholds import LEAST_SEEDS
 from recollect.reports.paper.presets import preset_text, read_preset
 from recollect.reports.paper.study import RATES
 from recollect.rows import Evaluation, RunRow
+from recollect.running.searching.searches import IN_ROUNDS, next_runs
 from recollect.spec.recipes import RECIPES, recipe_of
 from recollect.spec.run import RunSpec
 
@@ -52,8 +53,9 @@ def wanted_runs(command: str) -> tuple[RunSpec, ...]:
     """
     recollect, run, preset, *options = shlex.split(command)
     assert (recollect, run, options[-2:]) == ("recollect", "run", ["--out", "out"])
-    sets = options[1:-2:2]
-    assert options[:-2] == [word for override in sets for word in ("--set", override)]
+    options = options[: -4 if search_of(command) else -2]
+    sets = options[1::2]
+    assert options == [word for override in sets for word in ("--set", override)]
     name = preset.removeprefix("paper:")
     assert tuple(tomllib.loads(preset_text(name))["sweep"]["train"]["lr"]) == RATES
     one_of_each = [*sets, f"sweep.seed=[{SEEDS[0]}]", f"sweep.train.lr=[{RATES[0]}]"]
@@ -63,6 +65,24 @@ def wanted_runs(command: str) -> tuple[RunSpec, ...]:
         for lr in RATES
         for seed in SEEDS
     )
+
+
+def search_of(command: str) -> str:
+    """How `recollect run ... --search HOW --out out` trains its runs; empty: all of them."""
+    key, value = shlex.split(command)[-4:-2]
+    return value if key == "--search" else ""
+
+
+def trained_as_asked(command: str, score: Score) -> list[RunRow]:
+    """The rows of a command's runs after it has ended: with a search some are todo."""
+    rows = {row.run_id: row for run in wanted_runs(command) for row in [made_row(run, score(run))]}
+    search = search_of(command)
+    if not search:
+        return list(rows.values())
+    found = {run_id: replace(row, status="todo", accuracy=None) for run_id, row in rows.items()}
+    while chosen := next_runs(IN_ROUNDS[search], list(found.values())):
+        found |= {run_id: rows[run_id] for run_id in chosen}
+    return list(found.values())
 
 
 def _with(cell: RunSpec, lr: float, seed: int) -> RunSpec:

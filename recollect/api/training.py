@@ -54,7 +54,8 @@ def run(
     - `workers`: processes that train on a CPU; 0 takes as many as suit the cores and the memory.
       With more than one process, a script needs the usual `if __name__ == "__main__":`.
     - `budget`: minutes; the most telling runs come first, and what is not reached stays todo.
-    - `search`: `"edges"` trains only what the edges of the windows need, the rest stays todo.
+    - `search`: `"edges"` trains only what the edges of the windows need, `"best"` only what the
+      best scores need; the rest stays todo.
     - `progress`: `True` shows it, `False` is silent; without either it is shown on a terminal and
       in a notebook.
     - `keep`, `snapshots`: whose weights are kept, and at how many steps on the way; without both as

@@ -88,13 +88,13 @@ def _show_cells(store: "Store") -> None:
 
 def _say_sweeps(store: "Store") -> None:
     from recollect.analysis import count_statuses, counts_text
-    from recollect.running.planning.order import search_texts
+    from recollect.running.planning.order import search_texts, sweeps_by_name
 
-    sweeps = store.sweeps()
+    sweeps = sweeps_by_name(store)
     rows = {row.run_id: row for row in store.rows()}
-    for sweep in sweeps if len(sweeps) > 1 else ():
-        own = [rows[run_id] for run_id in sweep.run_ids if run_id in rows]
-        say(f"  {sweep.name}: {counts_text(count_statuses(own))}")
+    for name, run_ids in sweeps.items() if len(sweeps) > 1 else ():
+        own = [rows[run_id] for run_id in run_ids if run_id in rows]
+        say(f"  {name}: {counts_text(count_statuses(own))}")
     for text in search_texts(store, list(rows.values())):
         say(f"  search of {text}")
 

@@ -77,6 +77,7 @@ Search = Annotated[
     typer.Option(
         metavar="HOW",
         help="edges: train only what the edges of the windows need, the rest stays todo; "
+        "best: only what the best scores need; "
         "all: every run, within a budget one cell after another",
         autocompletion=completing.offer(completing.searches),
     ),

@@ -37,7 +37,7 @@ class TrainingStarted:
 
 @dataclass(frozen=True)
 class SearchRound:
-    """The search for the windows of a sweep goes into its next round: how far it is, in words."""
+    """A search of a sweep goes into its next round: how far it is, in words."""
 
     sweep: str
     text: str

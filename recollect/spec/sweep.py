@@ -42,6 +42,7 @@ _TOP_KEYS = {"name", "recipe", "search", "task", "model", "train", "seed", "data
 # How far a sweep is trained (running/planning/order.py); no part of what its runs are.
 SEARCHES = {
     "edges": "only what the edges of its windows need",
+    "best": "only what its best scores need",
     "all": "every run, within a budget one cell after another",
 }
 

@@ -82,7 +82,7 @@ def test_a_search_within_a_budget_says_what_is_next(command, specs, tmp_path):
     arguments = ("--out", out, "--device", "cpu", "--search", "edges", "--budget")
     code, told, _ = command("run", *specs, *arguments, "1e-6")
     assert code == 0
-    assert "next: the next round of the search for edges" in told
+    assert "next: the next round of a search" in told
     assert "--budget" in told.splitlines()[-1]
     assert "search of first: 0 of 1 window known" in command("status", out)[1]
     code, told, _ = command("resume", out, "--device", "cpu", "--budget", "9")

@@ -50,7 +50,7 @@ def script(command, monkeypatch) -> str:
         ("recollect presets fig13", FIG13),
         ("recollect recipes z", ["zoology"]),
         ("recollect run --recipe s", ["study"]),
-        ("recollect run --search ", ["edges", "all"]),
+        ("recollect run --search ", ["edges", "best", "all"]),
         ("recollect export --format p", ["parquet"]),
         ("recollect export --to w", ["wandb"]),
         ("recollect status ", []),

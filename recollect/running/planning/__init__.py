@@ -1,1 +1,1 @@
-"""Before and around the training: memory, speed, forecast, priorities, benchmark."""
+"""Before and around the training: memory, speed, forecast, order, benchmark."""

@@ -35,6 +35,7 @@ from recollect.analysis import (
     is_sparse_rate,
 )
 from recollect.rows import RunRow
+from recollect.running.searching.rounds import todo_rows
 
 COARSE = 0.6  # decades
 NEAR_CHANCE = 0.1  # above chance and still no sign of recall: positions alone give a little
@@ -46,7 +47,7 @@ ABOUT: dict[Name, str] = {
     "search": "more rates where nothing has solved it",
     "seeds": "more seeds at the edges of the windows",
     "rest": "the other rates and seeds",
-    "round": "the next round of the search for edges",  # planning/edges.py
+    "round": "the next round of a search",  # searching/searches.py
 }
 
 
@@ -110,7 +111,7 @@ def _edges(cell: Cell) -> list[RunRow]:
     before: bool | None = None  # whether that solved it; None: there is none, as beyond the last
     for rate in (*cell.rates, None):
         if rate is not None and not rate.scores:
-            if rate in untried and _todo(rate):
+            if rate in untried and todo_rows(rate):
                 gap.append(rate)
             continue
         solved = None if rate is None else rate.mean >= TAU
@@ -136,11 +137,11 @@ def _seeds(cell: Cell) -> list[RunRow]:
         for index, rate in enumerate(rates)
         if kinds[index] == "between" or len(set(kinds[max(0, index - 1) : index + 2])) > 1
     ]
-    return _fewest([rate for rate in telling if _todo(rate)], cell)
+    return _fewest([rate for rate in telling if todo_rows(rate)], cell)
 
 
 def _rest(cell: Cell) -> list[RunRow]:
-    return _fewest([rate for rate in cell.rates if _todo(rate)], cell)
+    return _fewest([rate for rate in cell.rates if todo_rows(rate)], cell)
 
 
 _STAGES: dict[Name, Callable[[Cell], list[RunRow]]] = {
@@ -167,10 +168,6 @@ def _untried(cell: Cell) -> list[Rate]:
     ]
 
 
-def _todo(rate: Rate) -> list[RunRow]:
-    return [row for row in rate.rows if row.status == "todo"]
-
-
 def _fewest(rates: Sequence[Rate], cell: Cell) -> list[RunRow]:
     """One run more where there are the fewest."""
     least = min((len(rate.scores) for rate in rates), default=0)
@@ -189,4 +186,4 @@ def _first(rates: Sequence[Rate], centre: Rate | None) -> list[RunRow]:
         else (math.log10(rates[0].lr) + math.log10(rates[-1].lr)) / 2
     )
     ordered = sorted(rates, key=lambda rate: abs(math.log10(rate.lr) - middle))
-    return [todo[0] for rate in ordered if (todo := _todo(rate))]
+    return [todo[0] for rate in ordered if (todo := todo_rows(rate))]

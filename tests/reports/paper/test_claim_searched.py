@@ -1,16 +1,21 @@
-"""Windows of cells that were searched at their edges only: as good as those of whole grids."""
+"""Windows and best scores of cells that were searched only: as good as those of whole grids."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from rows_made import make_row, only_cell
+from searched_cells import Played
 
 from recollect.analysis import Cell
+from recollect.reports.paper.claims.checks import below
 from recollect.reports.paper.claims.measures import tuned, window
 from recollect.reports.paper.study import RATES
-from recollect.running.planning.edges import TOLERANCE, next_round
+from recollect.running.searching import best
+from recollect.running.searching.edges import TOLERANCE
+from recollect.running.searching.searches import IN_ROUNDS
 
 Score = Callable[[float, int], float]
 
@@ -19,13 +24,9 @@ def whole(score: Score, seeds: int = 3) -> Cell:
     return only_cell([make_row("mamba", lr, s, score(lr, s)) for lr in RATES for s in range(seeds)])
 
 
-def searched(cell: Cell) -> Cell:
-    """What `--search edges` would have trained of it."""
-    truth = {row.run_id: row for row in cell.rows}
-    rows = {i: replace(row, status="todo", accuracy=None) for i, row in truth.items()}
-    while chosen := next_round(only_cell(list(rows.values()))):
-        rows |= {row.run_id: truth[row.run_id] for row in chosen}
-    return only_cell(list(rows.values()))
+def searched(cell: Cell, search: str = "edges") -> Cell:
+    """What `--search` would have trained of it."""
+    return Played(cell.rows, IN_ROUNDS[search].next_round).cell
 
 
 def from_to(low: float, high: float, top: float = 0.99) -> Score:
@@ -72,3 +73,64 @@ def test_what_is_not_known_yet_still_lacks_something():
 
 def test_two_seeds_are_too_few_however_they_were_searched():
     assert window(searched(whole(from_to(1e-3, 1e-2), seeds=2)), "mamba", True, 0.9).lacks != ""
+
+
+# ---- best scores ----
+
+
+def hill(top: float) -> Score:
+    """Highest at 1e-2, and falling on both sides of it."""
+    return lambda lr, seed: (top + 0.002 * seed) / (1 + math.log10(lr / 1e-2) ** 2)
+
+
+@pytest.mark.parametrize("top", [0.2, 0.6, 0.9])
+def test_a_best_score_that_was_searched_for_is_that_of_the_whole_grid(top):
+    cell = whole(hill(top))
+    full, found = (tuned(one, "hyena", True) for one in (cell, searched(cell, "best")))
+    assert full.low == full.high
+    assert found.low <= full.low <= found.high
+    assert found.high - found.low <= best.TOLERANCE
+    assert found.lacks == ""
+    assert re.search(
+        r"3 seeds, best of \d+ rates .*: 1e-2; searched for its best, \d+ of 39", found.text
+    )
+    assert "searched" not in full.text
+
+
+def test_that_a_model_fails_is_known_after_the_search():
+    failing = tuned(searched(whole(lambda lr, seed: 0.25), "best"), "attention", True)
+    assert below(failing, 0.5).holds is True
+
+
+def test_a_search_that_left_a_gap_says_no_more_than_at_least():
+    cell = searched(whole(hill(0.6)), "best")
+    rows = [
+        replace(row, status="todo", accuracy=None)
+        if 1e-4 <= row.spec["train"]["lr"] < 1e-3
+        else row
+        for row in cell.rows
+    ]
+    found = tuned(only_cell(rows), "hyena", True)
+    assert found.high == 1.0
+    assert "at least 8 rates" in found.lacks
+
+
+def test_until_the_best_is_known_it_is_as_far_as_it_is():
+    """One seed each at the top: the interval is wide, but not up to 1."""
+    cell = searched(whole(hill(0.6)), "best")
+    rows = [
+        replace(row, status="todo", accuracy=None)
+        if row.spec["seed"] and row.spec["train"]["lr"] > 3e-3
+        else row
+        for row in cell.rows
+    ]
+    found = tuned(only_cell(rows), "hyena", True)
+    assert found.low < 0.6 < found.high < 0.95
+    assert "its best score to 0.02" in found.lacks
+
+
+def test_a_coarse_or_short_grid_is_not_searched_for_a_best():
+    for rates in (RATES[::3], RATES[4:9]):
+        rows = [make_row("mamba", lr, seed, 0.3) for lr in rates for seed in range(3)]
+        cell = searched(only_cell(rows), "best")
+        assert tuned(cell, "mamba", True).high == 1.0

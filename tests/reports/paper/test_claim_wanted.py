@@ -9,18 +9,18 @@ import pytest
 from claims_made import (
     BY_NAME,
     NAMES,
-    made_row,
     made_rows,
+    search_of,
     study_score,
+    trained_as_asked,
     verdict_of,
-    wanted_runs,
 )
 
 from recollect.analysis import group_cells
 from recollect.reports.paper import presets
 from recollect.reports.paper.claims import CLAIMS, HEADLINE, check
 from recollect.reports.paper.claims.roles import ATTENTION_2, HYENA_2, MAMBA_2
-from recollect.reports.paper.claims.wanted import Want, next_cells
+from recollect.reports.paper.claims.wanted import Want, first_of_each, next_cells
 from recollect.reports.paper.study import RATES, SEEDS
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
@@ -135,15 +135,19 @@ def test_a_cell_whose_curves_are_wanted_is_trained_once():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("C26", "C32")])
 def test_training_what_is_wanted_settles_it(name):
-    """From no row at all, cell by cell as it is asked for, until nothing more is."""
-    rows: list[RunRow] = []
-    verdict = verdict_of(BY_NAME[name], rows)
+    """From no row at all, cell by cell as it is asked for, by its search alone where one is named,
+    until nothing more is.
+    """
+    rows: dict[str, RunRow] = {}
+    verdict = verdict_of(BY_NAME[name], [])
     for _ in range(8):
         if not verdict.wants:
             break
         for want in verdict.wants:
-            rows += [made_row(run, study_score(run)) for run in wanted_runs(want.command())]
-        verdict = verdict_of(BY_NAME[name], rows)
+            for row in trained_as_asked(want.command(), study_score):
+                if row.has_result or row.run_id not in rows:
+                    rows[row.run_id] = row
+        verdict = verdict_of(BY_NAME[name], list(rows.values()))
     assert verdict.outcome == "reproduced", verdict.numbers
 
 
@@ -176,10 +180,39 @@ def test_a_cell_that_should_be_solved_is_asked_for_at_its_likely_rates_first():
     assert again.runs == want.runs * 13 // 2 - len(tried)
 
 
-def test_that_a_model_fails_is_asked_for_in_full():
+def test_that_a_model_fails_is_asked_for_by_a_search_of_all_rates():
     claim = BY_NAME["C9"]
     rows = [row for row in made_rows(claim, study_score) if row.spec["model"]["width"] == 64]
-    assert {want.rates for want in verdict_of(claim, rows).wants} == {RATES}
+    wants = verdict_of(claim, rows).wants
+    assert {(want.rates, search_of(want.command())) for want in wants} == {(RATES, "best")}
+
+
+def test_a_few_rates_are_not_searched():
+    want = Want(MAMBA_2, (64, 4), 64, 2, search="best")
+    assert search_of(want.command()) == "best"
+    assert search_of(replace(want, rates=RATES[3:5]).command()) == ""
+
+
+def test_of_several_searches_of_a_cell_the_broadest_is_asked_for():
+    best, edges, every = (
+        Want(MAMBA_2, (64, 4), 64, 2, search=search) for search in ("best", "edges", "")
+    )
+    for asked, due in (([best, edges], edges), ([every, best], every), ([edges, every], every)):
+        assert first_of_each(asked) == first_of_each(reversed(asked)) == [due]
+
+
+def test_whether_a_model_solves_it_is_asked_before_its_window_and_what_lies_outside_of_that():
+    """C3: a search for edges tries the rates beside the window, the claim is about the others."""
+    rows: dict[str, RunRow] = {}
+    asked = []
+    while wants := verdict_of(BY_NAME["C3"], list(rows.values())).wants:
+        mamba = [want for want in wants if want.role is MAMBA_2]
+        asked += [{search_of(want.command()) for want in mamba}] if mamba else []
+        for want in wants:
+            for row in trained_as_asked(want.command(), study_score):
+                if row.has_result or row.run_id not in rows:
+                    rows[row.run_id] = row
+    assert asked == [{"best"}, {""}]
 
 
 def test_a_command_has_the_very_rates():

@@ -113,7 +113,9 @@ def test_a_pipe_gets_whole_lines(mixed):
     assert "3 seeds" in lines[7]
     assert lines[7].endswith(" | figure: fig2")
     assert "the same verdict in >99 % of resampled seeds" in lines[7]
-    assert re.search(r"run: recollect run paper:\S+ .* --out out  # \S+ [kM] run-steps$", lines[12])
+    assert re.search(
+        r"run: recollect run paper:\S+ .* --out out  # at most \S+ [kM] run-steps$", lines[12]
+    )
     assert "not in the study's words: ours" in lines[8]
 
 

@@ -11,13 +11,13 @@ from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.running.events import SearchRound
 from recollect.running.planning.order import (
-    SearchState,
     order_of,
     remember_search,
-    search_state,
     search_texts,
     searched_sweeps,
+    sweeps_by_name,
 )
+from recollect.running.searching.searches import IN_ROUNDS, SearchState, search_state
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, parse_sweep, require_search
 from recollect.store import Store
@@ -115,6 +115,14 @@ def test_rounds_of_several_sweeps_fill_a_device_together(store, sweeps, searched
         assert not set(again.run_ids) & set(stage.run_ids)
 
 
+def test_a_sweep_that_was_planned_again_from_another_text_is_one(store, sweeps):
+    engine.plan(store, sweeps[0])
+    engine.plan(store, sweeps[1])
+    engine.plan(store, replace(sweeps[0], source="# changed", runs=sweeps[1].runs[:1]))
+    runs = {name: len(run_ids) for name, run_ids in sweeps_by_name(store).items()}
+    assert runs == {"first": len(sweeps[0].runs) + 1, "second": len(sweeps[1].runs)}
+
+
 def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
     for sweep in sweeps:
         engine.plan(store, sweep)
@@ -144,12 +152,15 @@ def test_within_a_budget_a_sweep_that_is_wanted_in_full_is_trained_in_full(store
 
 
 def test_the_folder_remembers_which_sweeps_are_searched(store):
-    assert searched_sweeps(store) == []
+    assert searched_sweeps(store) == {}
     remember_search(store, ["b", "a"], "edges")
     remember_search(store, ["c"], "all")
-    assert searched_sweeps(store) == ["a", "b"]
+    remember_search(store, ["d"], "best")
+    assert searched_sweeps(store) == {"a": "edges", "b": "edges", "d": "best"}
     remember_search(store, ["a"], "all")
-    assert searched_sweeps(store) == ["b"]
+    remember_search(store, ["b"], "best")
+    remember_search(store, ["d"], None)
+    assert searched_sweeps(store) == {"b": "best"}
 
 
 def test_a_search_in_words(store, sweeps):
@@ -167,6 +178,28 @@ def test_a_search_in_words(store, sweeps):
     )
 
 
+def test_a_search_for_best_scores_in_words(store, sweeps):
+    engine.plan(store, sweeps[0])
+    remember_search(store, ["first"], "best")
+    choose = order_of(store, within_budget=False)
+    assert search_texts(store, store.rows()) == (
+        "first: 0 of 1 best score known to +-0.02 (90% sure); next 2 runs of attention (first "
+        "rates)",
+    )
+    stage = choose(store.rows())
+    assert rates_of(store, stage.run_ids) == [(16, 3e-3)]  # the middle, every seed
+    finish(store, stage.run_ids, 0.5)
+    assert search_texts(store, store.rows())[0].endswith("next 4 runs of attention (best rate)")
+    while (stage := choose(store.rows())) is not None:
+        finish(store, stage.run_ids, 0.3)
+    left = store.counts()["todo"]
+    assert left > 0
+    assert search_texts(store, store.rows()) == (
+        "first: 1 of 1 best score known to +-0.02 (90% sure), 1 of them below 0.9; "
+        f"{left} runs not needed for that",
+    )
+
+
 def test_what_is_not_known_of_a_cell_is_named_and_many_cells_are_counted(store, sweeps):
     engine.plan(store, sweeps[0])
 
@@ -176,20 +209,22 @@ def test_what_is_not_known_of_a_cell_is_named_and_many_cells_are_counted(store, 
             lr = row.spec["train"]["lr"]
             if lr in score and row.status == "todo":
                 finish(store, [row.run_id], score[lr])
-        return search_state(store.rows()).text().partition(" of attention ")[2]
+        state = search_state(IN_ROUNDS["edges"], store.rows())
+        return state.text().partition(" of attention ")[2]
 
     assert next_of({}) == "(first rates)"
     assert next_of({1e-3: 0.1, 1e-2: 0.1}) == "(peak)"
     assert next_of({3e-2: 0.99}) == "(upper edge)"  # its neighbour below is known
     assert next_of({1e-1: 0.99}) == ""
     names = tuple(f"cell {number} (peak)" for number in range(9))
-    assert SearchState(9, 0, 0, names, 18).text().endswith("cell 5 (peak) and 3 more")
+    state = SearchState(IN_ROUNDS["edges"], (), names, cells=9, runs=18)
+    assert state.text().endswith("cell 5 (peak) and 3 more")
 
 
 def test_searches_that_there_are_not_are_refused():
     require_search(None, "")
     require_search("all", "")
-    with pytest.raises(SpecError, match=r"--search 'edge': must be one of edges .*, all"):
+    with pytest.raises(SpecError, match=r"--search 'edge': must be one of edges .*, best .*, all"):
         require_search("edge", "--search ")
 
 
@@ -197,17 +232,21 @@ def test_a_file_says_how_far_it_is_trained_and_the_command_line_says_it_louder(t
     searched = replace(tiny, search="edges")
     with Store.create(tmp_path) as store:
         engine._remember_search(store, [searched], None)
-        assert searched_sweeps(store) == ["tiny"]
+        assert searched_sweeps(store) == {"tiny": "edges"}
+        engine._remember_search(store, [searched], "best")
+        assert searched_sweeps(store) == {"tiny": "best"}
         engine._remember_search(store, [searched], "all")
-        assert searched_sweeps(store) == []
+        assert searched_sweeps(store) == {}
     text = 'search = "edges"\n[task]\nname = "mqar"\n[model]\nmixer = "attention"\n'
     assert parse_sweep(text).search == "edges"
     plain = parse_sweep(text.partition("\n")[2])
     assert plain.search is None
     assert plain.runs[0].run_id == parse_sweep(text).runs[0].run_id  # no part of what runs are
-    with pytest.raises(SpecError, match=r"search = 'all of it': must be one of edges .*, all"):
+    with pytest.raises(
+        SpecError, match=r"search = 'all of it': must be one of edges .*, best .*, all"
+    ):
         parse_sweep(text.replace("edges", "all of it"))
-    with pytest.raises(SpecError, match=r"search = 3: must be one of edges .*, all"):
+    with pytest.raises(SpecError, match=r"search = 3: must be one of edges .*, best .*, all"):
         parse_sweep(text.replace('"edges"', "3"))
 
 
@@ -217,13 +256,16 @@ def test_a_file_says_how_far_it_is_trained_and_the_command_line_says_it_louder(t
 @pytest.fixture
 def tiny(make_run) -> Sweep:
     runs: list[RunSpec] = [
-        make_run({"train.lr": lr, "seed": seed}) for lr in RATES[2:6] for seed in (1, 2)
+        make_run({"train.lr": lr, "seed": seed}) for lr in RATES for seed in (1, 2)
     ]
     return Sweep("tiny", "", tuple(runs))
 
 
-def test_a_stopped_search_goes_on_and_what_it_leaves_is_trained_by_whoever_asks(tmp_path, tiny):
-    whole = engine.train(tmp_path / "whole", [tiny], device="cpu", search="edges")
+@pytest.mark.parametrize("search", IN_ROUNDS)
+def test_a_stopped_search_goes_on_and_what_it_leaves_is_trained_by_whoever_asks(
+    tmp_path, tiny, search
+):
+    whole = engine.train(tmp_path / "whole", [tiny], device="cpu", search=search)
     assert 0 < whole.counts["done"] < len(tiny.runs)
     assert whole.next_stage is None
     assert len(whole.search) == 1
@@ -239,7 +281,7 @@ def test_a_stopped_search_goes_on_and_what_it_leaves_is_trained_by_whoever_asks(
         ended += type(event).__name__ == "RunEnded"
 
     with pytest.raises(Exception, match="go on with"):
-        engine.train(out, [tiny], device="cpu", search="edges", stop=stop, listen=listen)
+        engine.train(out, [tiny], device="cpu", search=search, stop=stop, listen=listen)
     assert engine.train(out, device="cpu").counts == whole.counts  # resume: the same runs
     with Store.open(out) as one, Store.open(tmp_path / "whole") as two:
         done = [{r.run_id: r.accuracy for r in s.rows() if r.has_result} for s in (one, two)]

@@ -153,7 +153,8 @@ class Group:
         subject = self.find(role, **place)
         if subject is None:
             found = unknown(role, place, 1.0)
-            return replace(found, wants=tuple(map(self._with_likely_rates, found.wants)))
+            wants = (replace(want, search="best") for want in found.wants)
+            return replace(found, wants=tuple(map(self._with_likely_rates, wants)))
         return self._tuned(role, subject, subject.cell)
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
@@ -161,10 +162,12 @@ class Group:
         place = (panel._asdict() if panel else {}) | place
         subject = self.find(role, **place)
         if subject is None:
-            return unknown(role, place, math.inf)
+            missing = unknown(role, place, math.inf)
+            return replace(missing, wants=tuple(replace(w, search="edges") for w in missing.wants))
         name = subject_text(role, subject)
         found = window(subject.cell, name, self.strict, self.tau, self.brief)
-        return replace(found, wants=self._wants(role, subject)) if found.lacks else found
+        wants = self.wants(role, subject, search="edges")
+        return replace(found, wants=wants) if found.lacks else found
 
     def reaches(self, role: Role, panel: Panel) -> bool | None:
         """Whether the best score reaches tau: elsewhere a model has no window, which says nothing
@@ -175,7 +178,7 @@ class Group:
 
     def _tuned(self, role: Role, subject: Subject, cell: Cell) -> Measure:
         found = tuned(cell, subject_text(role, subject), self.strict, self.brief)
-        wants = self._wants(role, subject) if found.lacks else ()
+        wants = self.wants(role, subject, search="best") if found.lacks else ()
         likely = tuple(map(self._with_likely_rates, wants))
         return replace(found, noise=self._noise(role, subject), wants=likely)
 
@@ -210,7 +213,8 @@ class Group:
         likely = tuple(sorted(rate.lr for rate in best_rates))
         return want if tried & set(likely) else replace(want, likely=likely)
 
-    def _wants(self, role: Role, subject: Subject) -> tuple[Want, ...]:
+    def wants(self, role: Role, subject: Subject, search: str = "") -> tuple[Want, ...]:
+        """What is left of the grid of a subject, trained so."""
         rates = missing_rates(subject.cell, self.tau)
         want = Want(
             role,
@@ -221,6 +225,7 @@ class Group:
             positions=subject.positions if "model.positions" in role.any_of else "",
             rates=rates,
             trained=scored_runs(subject.cell, rates),
+            search=search,
         )
         return (want,) if rates else ()
 

@@ -1,8 +1,9 @@
 """The score of a cell at its best rate and the window around it, as far as they are known.
 
 Strictly, only rates with enough seeds count, a score is known exactly only after a search that is
-fine and wide enough, and a window only on a fine grid, or where what is left to train of a grid
-would hardly change it (`--search edges`). As it is, whatever was trained counts.
+fine and wide enough, and a window only on a fine grid; or where what is left to train of such a
+grid would hardly change them (`--search best`, `--search edges`). As it is, whatever was trained
+counts.
 """
 
 import math
@@ -21,8 +22,10 @@ from recollect.reports.paper.claims.thresholds import (
 )
 from recollect.reports.paper.claims.wanted import BEYOND, scored_runs
 from recollect.reports.paper.study import RATES
-from recollect.running.planning.edges import TOLERANCE
-from recollect.running.planning.outlook import window_outlook
+from recollect.running.searching.best import TOLERANCE as BEST_TOLERANCE
+from recollect.running.searching.best import is_covered
+from recollect.running.searching.edges import TOLERANCE as EDGE_TOLERANCE
+from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
 def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
@@ -30,11 +33,14 @@ def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
 
     `brief`: no text but the name, where only the numbers are asked, a few hundred times.
     """
-    cell = trusted(cell) if strict else cell
+    whole, cell = cell, trusted(cell) if strict else cell
     best = cell.best
     if best is None:
         return Measure(0.0, 1.0, "", f"{name}: {_wanted_seeds(strict)}")
     lacking = search_lacks(cell) if strict else ""
+    planned = [rate.lr for rate in whole.rates]
+    if lacking and not _grid_lacks(planned) and _is_searchable(whole) and is_covered(whole):
+        return _searched_best(whole, best, name, brief)
     return Measure(
         best.mean,
         1.0 if lacking else best.mean,
@@ -78,23 +84,35 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
     return Measure(found.decades, found.decades, text)
 
 
+def _searched_best(cell: Cell, best: Rate, name: str, brief: bool) -> Measure:
+    """Of a cell of which runs are left to train: what they may make of its best score, `best` being
+    that of the rates with enough seeds.
+    """
+    if brief:
+        return Measure(best.mean, best.mean, name, noise=standard_error([best]))
+    high = max(best.mean, best_outlook(cell).high)
+    lacks = f"{name}: its best score to {BEST_TOLERANCE:g}"
+    return Measure(
+        best.mean,
+        high,
+        f"{name}: {_score_told(cell, best)[:-1]}; {_searched_told(cell, 'for its best')})",
+        lacks if high > best.mean + BEST_TOLERANCE else "",
+        noise=standard_error([best]),
+    )
+
+
 def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
     """Of a cell of which runs are left to train, if they would hardly change the window."""
-    todo = sum(row.status == "todo" for row in cell.rows)
-    if not todo or not cell.scored_rates:
-        return None
-    planned = [rate.lr for rate in cell.rates]
-    fewest = min(len(rate.rows) for rate in cell.rates)
-    if fewest < LEAST_SEEDS or len(planned) < 3 or _widest_step(planned) > FINEST_STEP:
+    if not cell.scored_rates or not _is_searchable(cell):
         return None
     found = cell.window(tau)
     if brief:
         width = found.decades if found else 0.0
         return Measure(width, math.inf if found and found.is_open else width, name)
     outlook = window_outlook(cell, tau)
-    if not outlook.is_within(TOLERANCE):
+    if not outlook.is_within(EDGE_TOLERANCE):
         return None
-    told = f"; searched at its edges, {len(cell.rows) - todo} of {len(cell.rows)} runs"
+    told = f"; {_searched_told(cell, 'at its edges')}"
     if found is None:
         assert cell.best is not None
         return Measure(0.0, 0.0, f"{name}: no window, {_score_told(cell, cell.best)}{told}")
@@ -103,6 +121,22 @@ def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure 
         sides = " and ".join(_open_sides(found.open_low, found.open_high))
         return Measure(outlook.low, math.inf, text, f"{name}: {sides} rates")
     return Measure(outlook.low, outlook.high, text)
+
+
+def _is_searchable(cell: Cell) -> bool:
+    """Whether runs are left of a grid that is fine enough: then a part of it may tell the rest."""
+    planned = [rate.lr for rate in cell.rates]
+    return (
+        any(row.status == "todo" for row in cell.rows)
+        and min(len(rate.rows) for rate in cell.rates) >= LEAST_SEEDS
+        and len(planned) >= 3
+        and _widest_step(planned) <= FINEST_STEP
+    )
+
+
+def _searched_told(cell: Cell, how: str) -> str:
+    todo = sum(row.status == "todo" for row in cell.rows)
+    return f"searched {how}, {len(cell.rows) - todo} of {len(cell.rows)} runs"
 
 
 def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
@@ -126,10 +160,13 @@ def trusted(cell: Cell) -> Cell:
 
 def search_lacks(cell: Cell) -> str:
     """What keeps a best score from being called tuned."""
-    rates = cell.scored_rates
+    return _grid_lacks([rate.lr for rate in cell.scored_rates])
+
+
+def _grid_lacks(rates: Sequence[float]) -> str:
     if len(rates) < LEAST_RATES:
         return f"at least {LEAST_RATES:g} rates ({len(rates)} so far)"
-    if math.log10(rates[-1].lr / rates[0].lr) < LEAST_SPAN:
+    if math.log10(rates[-1] / rates[0]) < LEAST_SPAN:
         return f"rates over at least {LEAST_SPAN:g} decades"
     return ""
 

@@ -99,9 +99,7 @@ def table_of_cells(cells: Sequence[NextCell]) -> Table:
     shown.add_column("run-steps", justify="right", no_wrap=True)
     shown.add_column("for", ratio=2, overflow="fold")
     for cell in cells[:MOST_CELLS]:
-        shown.add_row(
-            without_controls(cell.want.text), steps_text(cell.run_steps), ", ".join(cell.claims)
-        )
+        shown.add_row(without_controls(cell.want.text), cost_text(cell), ", ".join(cell.claims))
     return shown
 
 
@@ -115,8 +113,7 @@ def cells_to_train(verdicts: Sequence[Verdict]) -> list[NextCell]:
 def commands(verdicts: Sequence[Verdict]) -> list[str]:
     """What trains the next cells, one a line, each with its cost and its claims."""
     return [
-        f"{cell.want.command(cell.recipe)}  # {', '.join(cell.claims)}: "
-        f"{steps_text(cell.run_steps)} run-steps"
+        f"{cell.want.command(cell.recipe)}  # {', '.join(cell.claims)}: {cost_text(cell)} run-steps"
         for cell in cells_to_train(verdicts)
     ]
 
@@ -134,7 +131,7 @@ def to_lines(verdicts: Sequence[Verdict]) -> str:
 def what_to_run(verdict: Verdict) -> list[str]:
     """The commands for its missing cells, the cheapest first."""
     return [
-        f"{cell.want.command(cell.recipe)}  # {steps_text(cell.run_steps)} run-steps"
+        f"{cell.want.command(cell.recipe)}  # {cost_text(cell)} run-steps"
         for cell in cells_to_train([verdict])
     ]
 
@@ -231,7 +228,13 @@ def missing_text(verdict: Verdict) -> str:
     """What is still to be trained, and how much that is."""
     cells = count_text(len(verdict.wants), "cell")
     named = join(cell.want.text for cell in cells_to_train([verdict]))
-    return f"{named} ({cells}, {steps_text(verdict.run_steps)} run-steps)"
+    most = "at most " if any(want.is_searched for want in verdict.wants) else ""
+    return f"{named} ({cells}, {most}{steps_text(verdict.run_steps)} run-steps)"
+
+
+def cost_text(cell: NextCell) -> str:
+    """In run-steps; a search may need fewer."""
+    return f"{'at most ' if cell.want.is_searched else ''}{steps_text(cell.run_steps)}"
 
 
 def steps_text(steps: int) -> str:

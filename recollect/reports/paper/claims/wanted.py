@@ -1,9 +1,9 @@
 """What is still to be trained for a claim: cells, the command that trains each, and what it costs.
 
-The cost is counted in run-steps: optimiser steps of single runs. A search is the study's rates with
-the fewest seeds that decide a claim, less the runs that are there already. That a model solves the
-task is known from a single rate: where one is likely to do, it is asked for alone, and the whole
-search only after it has failed.
+The cost is counted in run-steps: optimiser steps of single runs. A grid is the study's rates with
+the fewest seeds that decide a claim, less the runs that are there already; a search of it
+(`--search`) costs less. That a model solves the task is known from a single rate: where one is
+likely to do, it is asked for alone, and the whole grid only after it has failed.
 """
 
 import tomllib
@@ -25,6 +25,7 @@ BEYOND = {"smaller": (RATES[0] / 10, RATES[0] / 3), "larger": (1.0, 3.0)}
 CELL_PRESETS = {"mqar": "fig2", "copying": "table1"}
 COPY_LENGTH = 620  # tokens of a row of the copying preset
 _SAME = 0.01  # rates within one per cent are one
+_BREADTH = {"best": 0, "edges": 1, "": 2}  # of searches: the runs of a broader one serve both
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class Want:
     rates: tuple[float, ...] = RATES
     trained: int = 0  # runs of this search that have a result
     likely: tuple[float, ...] = ()  # rates at which it should score high, none of them tried
-    in_full: bool = False  # no part of the search can settle what it is asked for
+    in_full: bool = False  # no few of the rates can settle what it is asked for
+    search: str = (
+        ""  # how its rates are trained (running/searching/searches.py); every run if empty
+    )
 
     @property
     def runs(self) -> int:
@@ -60,6 +64,11 @@ class Want:
     def is_part(self) -> bool:
         """Some rates of a search."""
         return {*self.rates} < {*RATES}
+
+    @property
+    def is_searched(self) -> bool:
+        """Less than all of its runs may do."""
+        return bool(self.search) and self.rates == RATES
 
     def to_show_a_score(self) -> "Want":
         """What may be enough where a high score settles it."""
@@ -98,6 +107,8 @@ class Want:
         if self.rates != RATES:
             rates = ",".join(map(_exact_text, self.rates))
             words.append(f"--set 'sweep.train.lr=[{rates}]'")
+        if self.is_searched:
+            words.append(f"--search {self.search}")
         named = [] if recipe == HEADLINE else [f"--recipe {recipe}"]
         preset = self.preset or CELL_PRESETS[self.task]
         return " ".join([f"recollect run paper:{preset}", *named, *words, "--out out"])
@@ -152,7 +163,7 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
 
 def first_of_each(wants: Iterable[Want]) -> list[Want]:
     """Of a cell of which a whole search is wanted, and a few of its rates too, the few, since they
-    may settle both; unless the search is needed in full.
+    may settle both; unless the search is needed in full. Of several searches the broadest.
     """
     distinct = list(dict.fromkeys(wants))
     begun = {_cell(want) for want in distinct if want.is_part}
@@ -163,12 +174,18 @@ def first_of_each(wants: Iterable[Want]) -> list[Want]:
             return _cell(want) not in in_full
         return want.rates != RATES or _cell(want) in in_full or _cell(want) not in begun
 
-    return list(dict.fromkeys(replace(want, in_full=False) for want in distinct if is_due(want)))
+    searches: dict[Want, str] = {}
+    for want in filter(is_due, distinct):
+        asked = replace(want, in_full=False, search="")
+        searches[asked] = max(
+            searches.get(asked, want.search), want.search, key=_BREADTH.__getitem__
+        )
+    return [replace(want, search=search) for want, search in searches.items()]
 
 
 def _cell(want: Want) -> Want:
     """Whatever is wanted of it."""
-    return replace(want, rates=RATES, trained=0, likely=(), in_full=False)
+    return replace(want, rates=RATES, trained=0, likely=(), in_full=False, search="")
 
 
 def _mqar_steps(want: Want, recipe: str) -> int:

@@ -193,7 +193,7 @@ def solved_is_a_line(group: Group) -> list[CellCheck]:
         for role, own in group.subjects.items()
         for s in own
     ]
-    tuned = [score for score in scores if score.low == score.high]
+    tuned = [score for score in scores if not score.lacks]
     between = sum(
         s.low - NOISES * s.noise >= SPLIT and s.low + NOISES * s.noise < PERFECT for s in tuned
     )

@@ -102,7 +102,12 @@ def recurrent_is_narrow(group: Group) -> list[CellCheck]:
     cells = []
     for role in group.roles((MAMBA_2, HYENA_2)):
         for panel in _panels(group, [role], TO_TRY[role]):
-            if group.reaches(role, panel) is False:
+            solves = group.reaches(role, panel)
+            if solves is False:
+                continue
+            if solves is None and group.strict:  # before its window is looked for
+                score = at_least(group.score(role, panel), group.tau)
+                cells.append(at_panel(panel, score, role))
                 continue
             own, attention = group.window(role, panel), group.window(ATTENTION_2, panel)
             apart = replace(difference(attention, own), text=attention.text)
@@ -292,7 +297,7 @@ def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
     name = subject_text(role, subject)
     # A search for edges tries the rates beside the window: those say nothing about most others.
     if group.strict and (lacking := search_lacks(cell)):
-        return Check(None, "", f"{name}: {lacking}")
+        return Check(None, "", f"{name}: {lacking}", wants=group.wants(role, subject))
     text = (
         f"{name} below {limit:.2f} ({floor_text(subject)}) at {low} of {len(outside)} other rates"
     )

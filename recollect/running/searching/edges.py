@@ -16,7 +16,7 @@ A cell is searched in rounds, each large enough to be trained as one population:
           that the best score is known too
 
 A cell is done when its width W(tau) is known to TOLERANCE decades with the confidence that
-planning/outlook.py states, or nothing that could tell more is left. What it does not need stays
+searching/prediction.py states, or nothing that could tell more is left. What it does not need stays
 todo.
 """
 
@@ -26,7 +26,8 @@ from itertools import pairwise
 
 from recollect.analysis import TAU, Cell, Rate
 from recollect.rows import RunRow
-from recollect.running.planning.outlook import Outlook, window_outlook
+from recollect.running.searching.outlook import WindowOutlook, window_outlook
+from recollect.running.searching.rounds import is_tried, todo_rows
 
 TOLERANCE = 0.1  # decades
 COARSE = 1.0
@@ -39,7 +40,12 @@ ALIKE = 0.02  # scores
 def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
     """The runs of a cell to train next; none when it is done."""
     chosen = _choose(cell, tau)
-    return [row for rate, count in chosen.items() for row in _todo(cell.rates[rate])[:count]]
+    return [row for rate, count in chosen.items() for row in todo_rows(cell.rates[rate])[:count]]
+
+
+def is_known(cell: Cell, tau: float = TAU) -> bool:
+    """Whether the window of a cell with some scores is known."""
+    return window_outlook(cell, tau).is_within(TOLERANCE)
 
 
 def _choose(cell: Cell, tau: float) -> dict[int, int]:
@@ -47,7 +53,7 @@ def _choose(cell: Cell, tau: float) -> dict[int, int]:
     if any(row.status == "running" for row in cell.rows):
         return {}  # another process trains it: what it finds may decide
     first = coarse_places([rate.lr for rate in cell.rates])
-    untried = [index for index in first if not _is_tried(cell.rates[index])]
+    untried = [index for index in first if not is_tried(cell.rates[index])]
     if untried:
         return dict.fromkeys(untried, 1)
     outlook = window_outlook(cell, tau)
@@ -59,7 +65,7 @@ def _choose(cell: Cell, tau: float) -> dict[int, int]:
     else:
         chosen = _look_at_edges(cell, inside, outlook)
     for a, b in pairwise(inside):
-        between = [index for index in range(a + 1, b) if _todo(cell.rates[index])]
+        between = [index for index in range(a + 1, b) if todo_rows(cell.rates[index])]
         if between and _decades(cell.rates[a], cell.rates[b]) > STEP:
             chosen.setdefault(between[len(between) // 2], 1)
     return chosen
@@ -83,26 +89,26 @@ def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
         return {}
     best = max(scored, key=lambda index: cell.rates[index].mean)
     beside = [i for i in (best - 1, best + 1) if 0 <= i < len(cell.rates)]
-    untried = dict.fromkeys([i for i in beside if not _is_tried(cell.rates[i])], 1)
+    untried = dict.fromkeys([i for i in beside if not is_tried(cell.rates[i])], 1)
     near = [index for index in scored if cell.rates[index].mean >= tau - NEAR]
-    return untried | {index: left for index in near if (left := len(_todo(cell.rates[index])))}
+    return untried | {index: left for index in near if (left := len(todo_rows(cell.rates[index])))}
 
 
 def _look_at_top(cell: Cell, inside: Sequence[int]) -> dict[int, int]:
     """The seeds of the best rate, unless one with all its seeds is as good."""
     best = max(inside, key=lambda index: cell.rates[index].mean)
-    whole = [cell.rates[index].mean for index in inside if not _todo(cell.rates[index])]
+    whole = [cell.rates[index].mean for index in inside if not todo_rows(cell.rates[index])]
     if whole and max(whole) >= cell.rates[best].mean - ALIKE:
         return {}
-    return {best: len(_todo(cell.rates[best]))}
+    return {best: len(todo_rows(cell.rates[best]))}
 
 
-def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:
+def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) -> dict[int, int]:
     rates = cell.rates
     chosen = {
-        index: len(_todo(rates[index])) if rates[index].scores else 1
+        index: len(todo_rows(rates[index])) if rates[index].scores else 1
         for index in range(inside[0], inside[-1] + 1)
-        if outlook.doubt[index] >= DOUBT and _todo(rates[index])
+        if outlook.doubt[index] >= DOUBT and todo_rows(rates[index])
     }
     sides = (
         (inside[0], range(inside[0] - 1, -1, -1), outlook.edge_spread[0]),
@@ -115,22 +121,24 @@ def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[
         gap = [
             index
             for index in beyond
-            if _todo(rates[index]) and not rates[index].scores and _is_between(edge, index, outside)
+            if todo_rows(rates[index])
+            and not rates[index].scores
+            and _is_between(edge, index, outside)
         ]
         if gap:
             # The edge moves, so its seeds can wait.
             chosen.pop(edge, None)
             chosen[gap[0] if outside is None else gap[len(gap) // 2]] = 1
-        elif edge not in chosen and outside is not None and _todo(rates[outside]):
+        elif edge not in chosen and outside is not None and todo_rows(rates[outside]):
             chosen[outside] = 1
-        elif _todo(rates[edge]):
-            chosen[edge] = len(_todo(rates[edge]))
+        elif todo_rows(rates[edge]):
+            chosen[edge] = len(todo_rows(rates[edge]))
     return chosen or _most_doubtful(cell, inside, outlook)
 
 
-def _most_doubtful(cell: Cell, inside: Sequence[int], outlook: Outlook) -> dict[int, int]:
+def _most_doubtful(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) -> dict[int, int]:
     """One rate, where no edge is left to look at."""
-    lacking = [i for i in range(inside[0], inside[-1] + 1) if _todo(cell.rates[i])]
+    lacking = [i for i in range(inside[0], inside[-1] + 1) if todo_rows(cell.rates[i])]
     place = max(lacking, key=lambda index: outlook.doubt[index], default=None)
     return {} if place is None or not outlook.doubt[place] else {place: 1}
 
@@ -139,7 +147,7 @@ def _is_between(edge: int, index: int, outside: int | None) -> bool:
     return outside is None or abs(index - edge) < abs(outside - edge)
 
 
-def _places_inside(cell: Cell, outlook: Outlook) -> list[int]:
+def _places_inside(cell: Cell, outlook: WindowOutlook) -> list[int]:
     """The tried rates inside the window."""
     window = outlook.window
     if window is None:
@@ -147,15 +155,6 @@ def _places_inside(cell: Cell, outlook: Outlook) -> list[int]:
     # An open window ends at a rate that is inside.
     low, high = window.low * (1 - 1e-9), window.high * (1 + 1e-9)
     return [i for i, rate in enumerate(cell.rates) if rate.scores and low <= rate.lr <= high]
-
-
-def _is_tried(rate: Rate) -> bool:
-    """It has a score, or nothing at it will ever have one."""
-    return bool(rate.scores) or not _todo(rate)
-
-
-def _todo(rate: Rate) -> list[RunRow]:
-    return [row for row in rate.rows if row.status == "todo"]
 
 
 def _decades(one: Rate, two: Rate) -> float:

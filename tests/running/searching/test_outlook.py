@@ -1,4 +1,4 @@
-"""What may still become of a window: on cells of which some scores are known."""
+"""What may still become of a window and of a best score: on cells with some scores."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from rows_made import make_row, only_cell
 
 from recollect.analysis import Cell
-from recollect.running.planning.outlook import window_outlook
+from recollect.running.searching.outlook import best_outlook, window_outlook
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
@@ -87,3 +87,38 @@ def test_a_failed_run_counts_as_none():
     rows = list(cell(WHOLE | {3e-3: [0.99, 0.99]}).rows)
     failed = [replace(row, status="failed") if row.status == "todo" else row for row in rows]
     assert window_outlook(only_cell(failed)).is_within(0.0)
+
+
+# ---- best scores ----
+
+
+def test_a_whole_cell_has_one_best_score():
+    outlook = best_outlook(cell(WHOLE | {3e-3: [0.995] * 3}))
+    assert outlook.best == outlook.low == outlook.high == 0.995
+    assert dict(zip(RATES, outlook.wins, strict=True))[3e-3] == 1.0
+    assert outlook.is_within(0.0)
+
+
+def test_half_learnt_scores_may_get_better_and_guessing_does_not():
+    guessing, learning = (
+        best_outlook(cell({lr: [score] for lr in RATES})) for score in (0.25, 0.6)
+    )
+    assert guessing.is_within(0.001)
+    assert learning.high > 0.65
+    assert not learning.is_within(0.02)
+
+
+def test_the_rates_beside_the_best_one_may_be_better():
+    outlook = best_outlook(cell({1e-4: FAILED, 1e-3: [0.7] * 3, 1e-2: [0.2] * 3}))
+    wins = dict(zip(RATES, outlook.wins, strict=True))
+    assert sum(wins.values()) == pytest.approx(1.0)
+    assert wins[1e-3] + wins[3e-4] + wins[3e-3] > 0.9
+    assert wins[3e-3] > wins[3e-2]
+
+
+def test_a_rate_that_only_failed_never_wins():
+    rows = list(cell(WHOLE | {3e-3: []}).rows)
+    failed = [replace(row, status="failed") if row.status == "todo" else row for row in rows]
+    outlook = best_outlook(only_cell(failed))
+    assert dict(zip(RATES, outlook.wins, strict=True))[3e-3] == 0.0
+    assert outlook.low == outlook.high

@@ -2,70 +2,44 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_made import make_row, only_cell
+from rows_made import only_cell
+from searched_cells import GRID, SEEDS, Played, Score, whole
 
+from recollect.analysis import Cell
 from recollect.rows import RunRow
-from recollect.running.planning.edges import COARSE, STEP, TOLERANCE, coarse_places, next_round
-
-GRID = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
-SEEDS = (1, 2, 3)
+from recollect.running.searching.edges import COARSE, STEP, TOLERANCE, coarse_places, next_round
 
 
-def whole(
-    score: Callable[[float, int], float],
-    rates: Sequence[float] = GRID,
-    seeds: Sequence[int] = SEEDS,
-) -> list[RunRow]:
-    return [make_row("mamba", lr, seed, score(lr, seed)) for lr in rates for seed in seeds]
-
-
-def window(low: float, high: float, outside: float = 0.1) -> Callable[[float, int], float]:
+def window(low: float, high: float, outside: float = 0.1) -> Score:
     """Solved from `low` to `high` whatever the seed."""
     return lambda lr, seed: 0.99 if low <= lr <= high else outside
 
 
-class Search:
-    """Plays rounds from the known results until there is none."""
+class Search(Played):
+    """Plays the search for edges."""
 
     def __init__(self, truth: Sequence[RunRow]):
-        self.truth = {row.run_id: row for row in truth}
-        self.rows = {
-            row.run_id: replace(row, status="todo", accuracy=None) for row in self.truth.values()
-        }
-        self.rounds: list[list[tuple[float, int]]] = []
-        while chosen := next_round(self.cell):
-            self.rounds.append([(row.spec["train"]["lr"], row.spec["seed"]) for row in chosen])
-            assert len({row.run_id for row in chosen}) == len(chosen)
-            assert all(row.status == "todo" for row in chosen)
-            assert len(self.rounds) <= len(self.truth), "it does not end"
-            for row in chosen:
-                self.rows[row.run_id] = self.truth[row.run_id]
-
-    @property
-    def cell(self):
-        return only_cell(list(self.rows.values()))
-
-    @property
-    def trained(self) -> dict[float, int]:
-        """How many seeds of each rate that was tried."""
-        return {rate.lr: len(rate.scores) for rate in self.cell.rates if rate.scores}
+        super().__init__(truth, next_round)
 
     @property
     def decades(self) -> float:
-        found = self.cell.window()
-        return found.decades if found else 0.0
+        return _decades(self.cell)
 
     @property
     def true_decades(self) -> float:
-        found = only_cell(list(self.truth.values())).window()
-        return found.decades if found else 0.0
+        return _decades(self.true_cell)
+
+
+def _decades(cell: Cell) -> float:
+    found = cell.window()
+    return found.decades if found else 0.0
 
 
 # ---- where it begins ----

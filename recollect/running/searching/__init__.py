@@ -1,0 +1,1 @@
+"""Searches: which runs of a cell tell most about its window, or about its best score."""

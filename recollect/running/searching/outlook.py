@@ -1,0 +1,104 @@
+"""What the runs that a cell still lacks may change about its window and about its best score.
+
+Both are those of all its planned rates and seeds. Before all of them are trained they are
+predicted: of every draw of the missing scores (searching/prediction.py) the window and the best
+score are found as ever. The middle CONFIDENCE of them is what is known.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from recollect.analysis import TAU, Cell, Window, find_window
+from recollect.running.searching.prediction import DRAWS, Prediction, middle, predict
+
+
+@dataclass(frozen=True)
+class WindowOutlook:
+    """The window of a whole cell, as far as some of its runs tell."""
+
+    window: Window | None  # of the runs there are
+    low: float  # decades: the middle CONFIDENCE of the widths
+    high: float
+    edge_spread: tuple[float, float]  # the same of the lower and the upper edge: high - low
+    doubt: tuple[float, ...]  # by rate: the share of draws with the rarer verdict on it
+
+    @property
+    def decades(self) -> float:
+        return self.window.decades if self.window else 0.0
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether the width is known so well, with the confidence stated."""
+        return self.decades - tolerance <= self.low and self.high <= self.decades + tolerance
+
+
+@dataclass(frozen=True)
+class BestOutlook:
+    """The best mean score of a whole cell, as far as some of its runs tell."""
+
+    best: float  # of the runs there are
+    low: float  # the middle CONFIDENCE of the best scores
+    high: float
+    wins: tuple[float, ...]  # by rate: the share of draws in which it is the best
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether the score is known so well, with the confidence stated."""
+        return self.best - tolerance <= self.low and self.high <= self.best + tolerance
+
+
+def window_outlook(cell: Cell, tau: float = TAU) -> WindowOutlook:
+    """Of a cell with some scores."""
+    return _window_outlook(predict(cell), len(cell.rates), cell.window(tau), tau)
+
+
+def best_outlook(cell: Cell) -> BestOutlook:
+    """Of a cell with some scores."""
+    return _best_outlook(
+        predict(cell), len(cell.rates), max(rate.mean for rate in cell.scored_rates)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _window_outlook(
+    predicted: Prediction, count: int, found: Window | None, tau: float
+) -> WindowOutlook:
+    windows = [find_window(predicted.rates, means, tau) for means in predicted.means]
+    solved = [window for window in windows if window]
+    solving = [sum(mean >= tau for mean in means) for means in zip(*predicted.means, strict=True)]
+    doubts = [min(number, DRAWS - number) / DRAWS for number in solving]
+    low, high = middle([window.decades if window else 0.0 for window in windows])
+    return WindowOutlook(
+        window=found,
+        low=low,
+        high=high,
+        edge_spread=(
+            _spread([math.log10(window.low) for window in solved]),
+            _spread([math.log10(window.high) for window in solved]),
+        ),
+        doubt=_by_rate(predicted, doubts, count),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _best_outlook(predicted: Prediction, count: int, found: float) -> BestOutlook:
+    bests = [max(means) for means in predicted.means]
+    low, high = middle(bests)
+    wins = [
+        sum(mean == best for mean, best in zip(means, bests, strict=True)) / DRAWS
+        for means in zip(*predicted.means, strict=True)
+    ]
+    return BestOutlook(found, low, high, _by_rate(predicted, wins, count))
+
+
+def _by_rate(predicted: Prediction, values: Sequence[float], count: int) -> tuple[float, ...]:
+    """One for each of all `count` rates of the cell: 0 where no score can be."""
+    found = dict(zip(predicted.places, values, strict=True))
+    return tuple(found.get(index, 0.0) for index in range(count))
+
+
+def _spread(values: Sequence[float]) -> float:
+    if not values:
+        return 0.0
+    low, high = middle(values)
+    return high - low

@@ -1,0 +1,130 @@
+"""The searches that go in rounds: what each finds out about the cells of a sweep, and how far it
+has come.
+
+  edges   the window W(.9) of each cell (searching/edges.py)
+  best    the best score of each cell (searching/best.py)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from recollect.analysis import TAU, Cell, count_text, group_cells
+from recollect.rows import RunRow
+from recollect.running.searching import best, edges
+from recollect.running.searching.outlook import best_outlook, window_outlook
+from recollect.running.searching.prediction import CONFIDENCE
+
+MOST_NAMES = 6  # of cells in a line
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search asks of a cell."""
+
+    aim: str  # what it finds out about a cell
+    precision: str  # to which it does so
+    next_round: Callable[[Cell], list[RunRow]]  # none when the cell is done
+    is_known: Callable[[Cell], bool]  # of a cell with some scores
+    unknown: Callable[[Cell], str]  # of such a cell: what its next round is for
+    remark: Callable[[Sequence[Cell]], str]  # on the cells whose aim is known
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """How far the search of a sweep has come."""
+
+    search: Search
+    known: tuple[Cell, ...]
+    uncertain: tuple[str, ...]  # the cells that have a next round, each with what that is for
+    cells: int
+    runs: int  # of the next round
+
+    def text(self) -> str:
+        found = (
+            f"{len(self.known)} of {count_text(self.cells, self.search.aim)} known to "
+            f"+-{self.search.precision} ({CONFIDENCE:.0%} sure){self.search.remark(self.known)}"
+        )
+        if not self.uncertain:
+            return found
+        more = len(self.uncertain) - MOST_NAMES
+        names = ", ".join(self.uncertain[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        return f"{found}; next {count_text(self.runs, 'run')} of {names}"
+
+
+def search_state(search: Search, rows: Sequence[RunRow]) -> SearchState:
+    """Of the cells of these rows."""
+    cells = group_cells(rows) if rows else ()
+    rounds = [search.next_round(cell) for cell in cells]
+    done = [cell for cell, left in zip(cells, rounds, strict=True) if not left]
+    open_ = [cell for cell, left in zip(cells, rounds, strict=True) if left]
+    return SearchState(
+        search,
+        known=tuple(cell for cell in done if _is_known(search, cell)),
+        uncertain=tuple(
+            f"{cell.name} ({search.unknown(cell) if cell.scored_rates else 'first rates'})"
+            for cell in open_
+        ),
+        cells=len(cells),
+        runs=sum(map(len, rounds)),
+    )
+
+
+def next_runs(search: Search, rows: Sequence[RunRow]) -> tuple[str, ...]:
+    """The next rounds of all cells of these rows; none when all are done."""
+    cells = group_cells(rows) if rows else ()
+    return tuple(row.run_id for cell in cells for row in search.next_round(cell))
+
+
+def _is_known(search: Search, cell: Cell) -> bool:
+    if not cell.scored_rates or any(row.status == "running" for row in cell.rows):
+        return False
+    return search.is_known(cell)
+
+
+# ---- edges ----
+
+
+def _unknown_edges(cell: Cell) -> str:
+    outlook = window_outlook(cell)
+    if outlook.window is None:
+        return "peak"
+    sides = zip(("lower", "upper"), outlook.edge_spread, strict=True)
+    unknown = " and ".join(side for side, spread in sides if spread >= edges.TOLERANCE)
+    return f"{unknown} edge" if unknown and not edges.is_known(cell) else "inside"
+
+
+def _without_window(cells: Sequence[Cell]) -> str:
+    none = sum(cell.window() is None for cell in cells)
+    return f", {none} of them none: not solved" if none else ""
+
+
+# ---- best ----
+
+
+def _unknown_best(cell: Cell) -> str:
+    return "its seeds" if best_outlook(cell).best >= 1 - best.TOLERANCE else "best rate"
+
+
+def _below_tau(cells: Sequence[Cell]) -> str:
+    below = sum(best_outlook(cell).best < TAU for cell in cells)
+    return f", {below} of them below {TAU:g}" if below else ""
+
+
+IN_ROUNDS = {
+    "edges": Search(
+        "window",
+        f"{edges.TOLERANCE:g} decades",
+        edges.next_round,
+        edges.is_known,
+        _unknown_edges,
+        _without_window,
+    ),
+    "best": Search(
+        "best score",
+        f"{best.TOLERANCE:g}",
+        best.next_round,
+        best.is_known,
+        _unknown_best,
+        _below_tau,
+    ),
+}
