@@ -8,7 +8,7 @@ Each draw fills in the scores that are missing. What one may be:
                             likelier; beyond the last one tried also at chance
   a surprise                one untried rate in a hundred is anything: windows may have holes
 
-plus a noise that is largest for half-learnt scores and nought for guessing. How often that is right
+plus a noise that is largest for half-learnt scores and zero for guessing. How often that is right
 was measured on stored grids and on made-up ones: docs/decisions/search-edges.md, search-best.md.
 """
 
@@ -29,8 +29,8 @@ LOWER, HIGHER = 1.0, 0.3
 NEIGHBOUR_DECADES = 0.5  # over which that weight falls by a factor e
 BEYOND_DECADES = 0.5  # as far away counts chance beyond the last rate tried
 SURPRISE = 0.01
-# Standard deviation between seeds of a score s, as a share of what is learnt of the task,
-# (s - chance) / (1 - chance), times what is not, 1 - s.
+# Standard deviation between seeds of a score s, as a share of its distance from chance,
+# |s - chance| / (1 - chance), times what is not learnt yet, 1 - s.
 NOISE = 0.5
 
 Scores = tuple[tuple[float, ...], ...]  # by rate
@@ -129,6 +129,6 @@ def _nearest(
 
 
 def _noisy(score: float, chance: float, draw: random.Random) -> float:
-    """Seeds that guess, and seeds that know all, are alike."""
-    learnt = max(0.0, score - chance) / (1 - chance)
-    return min(1.0, max(0.0, draw.gauss(score, NOISE * learnt * (1 - score))))
+    """Seeds that guess among what stands in the row, and seeds that know all of it, are alike."""
+    deviation = NOISE * abs(score - chance) / (1 - chance) * (1 - score)
+    return min(1.0, max(0.0, draw.gauss(score, deviation)))
