@@ -6,6 +6,7 @@ ROOT (results) has folders of results, at any depth. Rows of the study's size co
 picture per recipe; smaller ones stand in an appendix and are never drawn together with them.
 """
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -43,14 +44,17 @@ def sources(stores):
     return "  \n".join(lines)
 
 
-def command(name, stores, recipe=None):
+def command(name, stores, recipes=()):
     """What draws the same picture."""
     folders = " ".join(shlex.quote(shown(store.folder)) for store in stores)
-    chosen = f" --where {shlex.quote(f'recipe={recipe}')}" if recipe else ""
+    # As a value of --where is written: one as it is, several as a list.
+    wanted = recipes[0] if len(recipes) == 1 else json.dumps(recipes)
+    chosen = f" --where {shlex.quote(f'recipe={wanted}')}" if recipes else ""
     suffix = "md" if name in TABLES else "png"
     text = f"recollect figure {name} {folders}{chosen} -o {name}.{suffix}"
-    if len(text) > 100 and len(stores) > 1:
-        text = text.replace(" results/", " \\\n  results/")
+    if len(text) > 100:
+        text = text.replace(" results/", " \\\n  results/") if len(stores) > 1 else text
+        text = text.replace(" --where", " \\\n  --where")
     return f"```\n{text}\n```\n"
 
 
@@ -85,7 +89,14 @@ def compares(name, rows):
 
 def comparing(name, rows):
     """The rows by recipe, of the recipes under which the figure compares anything."""
-    return {recipe: own for recipe, own in rows_by_recipe(rows).items() if compares(name, own)}
+    found = rows_by_recipe(rows, DEFINITIONS[name].varies)
+    return {recipe: own for recipe, own in found.items() if compares(name, own)}
+
+
+def shown_recipes(name, rows):
+    """The labels of the rows that a figure shows: several where it compares what a recipe says."""
+    fitting = [row for row in rows if row.has_result and DEFINITIONS[name].fits(row)]
+    return list(rows_by_recipe(fitting))
 
 
 def picture_name(name, place):
@@ -104,7 +115,8 @@ def full_section(name, stores, pictures, save):
         used = [store for store in own if any(row.run_id in ids for row in store.ended)]
         file = pictures / picture_name(name, place)
         body = drawing(name, rows, results.curves, file, save)
-        text += f"\nRecipe `{recipe}`:\n\n{command(name, used, recipe)}\n{body}\n{sources(used)}\n"
+        drawing_it = command(name, used, shown_recipes(name, rows))
+        text += f"\nRecipe `{recipe}`:\n\n{drawing_it}\n{body}\n{sources(used)}\n"
     return text if found else f"{text}\nNo rows yet: `recollect run paper:{name} --out ...`\n"
 
 

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 MOST_BYTES = 150_000
 RESOLUTIONS = (130, 110, 90, 75, 60)  # dots per inch, until a picture is small enough
 COLOURS = 224  # fewer would repaint small marks
+NONE = "–"  # in a table: nothing to say
 WIDTH = 100  # columns of a page, tables and commands excepted
 
 
@@ -40,9 +41,10 @@ def shown(folder):
 
 def wrapped(text):
     """Lines of prose at most WIDTH columns wide; two blanks at the end of a line break it."""
-    lines = []
+    lines, is_command = [], False
     for line in text.split("\n"):
-        if line.startswith("|") or len(line) <= WIDTH:
+        is_command ^= line.startswith("```")
+        if line.startswith("|") or is_command or len(line) <= WIDTH:
             lines.append(line)
         else:
             end = line[len(line.rstrip()) :]

@@ -7,21 +7,24 @@ docs/gallery.py first: the study's own figures are shown from there.
 
 import contextlib
 import sys
-from collections import Counter
 from pathlib import Path
 
 from gallery import comparing, picture_name
-from page_parts import HERE, shown, table, wrapped, write_png
-
-from recollect.analysis import (
-    count_text,
-    group_cells,
-    ranking,
-    rate_text,
-    score_text,
-    summarise,
+from page_parts import HERE, NONE, shown, table, wrapped, write_png
+from result_claims import (
+    claims_section,
+    contradicted_text,
+    outcomes_text,
+    statements,
+    told,
+    unlike_section,
 )
-from recollect.analysis.seeds import TAUS, windows_by_threshold
+from result_windows import windows_section, windows_summary
+
+from recollect.analysis import count_text, group_cells
+from recollect.analysis.naming import join_name
+from recollect.analysis.seeds import TAUS
+from recollect.analysis.wording import and_text
 from recollect.errors import SpecError
 from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
@@ -29,9 +32,7 @@ from recollect.reports.paper.causes import find_causes
 from recollect.reports.paper.claims.asking import judge_results
 from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
-from recollect.reports.paper.figures.all_figures import OWN_FIGURES
-from recollect.reports.pictures import PictureRequest, Source
-from recollect.reports.pictures.shown import Shown
+from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
 from recollect.spec.cell import cell_id
 
 HEAD = """# Results at the study's size
@@ -46,8 +47,6 @@ over seeds is at least τ; ≥ where the grid ended first. In square brackets: 9
 over seeds, where every rate has three or more.
 """
 BOUND = "the difference is a bound of one side alone"
-NONE = "–"
-UNDECIDED = "not enough data"
 
 
 def page(stores, pictures, save=write_png):
@@ -55,93 +54,81 @@ def page(stores, pictures, save=write_png):
     full = [store for store in stores if not store.is_reduced]
     results = join_stores(full)
     verdicts = judge_results(results, [store.folder for store in full])
+    causes = all_causes(results.rows)
     parts = [
         HEAD,
+        summary_section(full, results, verdicts, causes),
         claims_section(verdicts),
         unlike_section(verdicts),
         windows_section(results, pictures, save),
-        causes_section(results, pictures, save),
+        causes_section(results, causes, pictures, save),
         figures_section(results, verdicts),
         cost_section(full),
     ]
     return wrapped("\n".join(part for part in parts if part))
 
 
-# ---- claims ----
+# ---- in short ----
 
 
-def claims_section(verdicts):
-    """Verdicts by recipe, claim by claim, and in how many of each kind they end."""
-    text = "## The study's claims\n\n"
-    text += "Verdicts by recipe; in brackets the share of resampled seeds with the same verdict."
-    text += (
-        " [The rules](claims.md) are code; `recollect claims DIR...` prints the numbers and what"
-    )
-    text += " to train next.\n\n"
-    for recipe, own in verdicts.items():
-        counts = Counter(verdict.outcome for verdict in own)
-        order = ("reproduced", "holds in part", "contradicted", "not enough data")
-        kinds = ", ".join(f"{counts[kind]} {kind}" for kind in order if counts[kind])
-        text += f"- `{recipe}`: {count_text(len(own), 'claim')}, {kinds}.\n"
+def summary_section(stores, results, verdicts, causes):
+    """What a reader takes away, of the first recipe with results: the study's own where it has."""
+    rows = rows_by_recipe(row for row in results.rows if row.has_result)
+    recipe = next((name for name in verdicts if name in rows), next(iter(verdicts)))
+    own = verdicts[recipe]
     lines = [
-        (
-            beside[0].claim.name,
-            beside[0].claim.statement + (" (ours)" if beside[0].claim.origin == "ours" else ""),
-            *map(verdict_text, beside),
-        )
-        for beside in zip(*verdicts.values(), strict=True)
+        f"Of {count_text(len(own), 'claim')} of the study, under the recipe `{recipe}`: "
+        f"{outcomes_text(own)}.",
+        *contradictions(own),
+        *largest_changes(causes),
+        cost_text(stores),
     ]
-    return f"{text}\n{table(('claim', 'what it says', *verdicts), lines)}"
-
-
-def verdict_text(verdict):
-    firm = f" ({verdict.firmness:.0%})" if verdict.firmness is not None else ""
-    hangs = f"; {verdict.disagreement}" if verdict.disagreement else ""
-    return f"{verdict.words}{firm}{hangs}"
-
-
-def unlike_section(verdicts):
-    """What did not come out as the study says, with the numbers and what may explain it; and the
-    numbers of what does.
-    """
-    told = [verdict for own in verdicts.values() for verdict in own if verdict.outcome != UNDECIDED]
-    unlike = [verdict for verdict in told if verdict.tally.failing]
-    like = [verdict for verdict in told if not verdict.tally.failing]
-    text = "## What did not reproduce\n"
-    if not unlike:
-        text += "\nNothing so far, where there are rows enough to say.\n"
-    text += "".join(verdict_section(verdict, verdicts) for verdict in unlike)
-    if like:
-        text += "\n## What holds so far\n\n"
-        text += "".join(
-            f"- {one.claim.name} under `{one.recipe}`, {one.words}: {numbers(one)}\n"
-            for one in like
-        )
+    text = "## In short\n\n" + "".join(f"- {line}\n" for line in lines)
+    windows = windows_summary(recipe, rows[recipe], results.curves) if recipe in rows else ""
+    if windows:
+        text += f"\nDecades of learning rate that work, W(0.9), under `{recipe}`; none: no rate"
+        text += f" reaches 0.9; {NONE}: not run.\n\n{windows}"
     return text
 
 
-def verdict_section(verdict, verdicts):
-    claim = verdict.claim
-    text = f"\n### {claim.name} under {verdict.recipe}: {verdict.words}\n\n"
-    text += f"- The study: {claim.statement}.\n- Measured: {numbers(verdict)}\n"
-    reasons = [verdict.disagreement, verdict.remark, claim.contradiction, claim.caveat]
-    reasons = dict.fromkeys(sentence_of(reason) for reason in reasons if reason)
-    other = [
-        f"Under {recipe}: {verdict_text(twin)}."
-        for recipe, own in verdicts.items()
-        for twin in own
-        if recipe != verdict.recipe and twin.claim is claim and twin.outcome != UNDECIDED
-    ]
-    return text + "".join(f"- {reason}\n" for reason in [*reasons, *other])
+def contradictions(own):
+    """The claims that the rows contradict, and those that fail in a cell."""
+    against = [one for one in told(own) if one.outcome == "contradicted"]
+    partly = [one for one in told(own) if one.tally.failing and one not in against]
+    lines = [f"Contradicted: {contradicted_text(one)}." for one in against]
+    if partly:
+        names = and_text([one.claim.name for one in partly])
+        verbs = "holds in some cells and fails", "hold in some cells and fail"
+        lines.append(f"{names} {verbs[len(partly) > 1]} in others.")
+    return lines
 
 
-def numbers(verdict):
-    return sentence_of(verdict.numbers.split("; missing:")[0]) if verdict.numbers else NONE
+def largest_changes(causes):
+    """The single change that widens a window most, and the one that narrows it most; of those that
+    seeds cannot explain, and where there is none of all.
+    """
+    lines = []
+    for sign, verb in ((1, "widens"), (-1, "narrows")):
+        own = [cause for cause in causes if sign * cause.gains[0].decades > 0]
+        firm = [cause for cause in own if cause.gains[0].is_firm]
+        found = max(firm or own, key=lambda cause: abs(cause.gains[0].decades), default=None)
+        if found is not None:
+            doubt = "" if firm else "; its seeds do not settle it"
+            gain = found.gains[0]
+            lines.append(
+                f"What {verb} a window most so far: {cause_title(found)}: "
+                f"{gain.before:.1f} to {gain.after:.1f} decades (from `{found.recipe}`{doubt})."
+            )
+    return lines
 
 
-def sentence_of(text):
-    """A remark as a sentence."""
-    return " ".join(text.split()).rstrip(".") + "."
+def cost_text(stores):
+    rows = [row for store in stores for row in store.ended]
+    devices = sorted({row.device for row in rows if row.device})
+    minutes = sum(store.minutes for store in stores)
+    where = f" ({and_text(devices)})" if devices else ""
+    runs = count_text(len(rows), "run")
+    return f"Behind it: {runs}, {minutes:,.0f} minutes of device time{where}."
 
 
 # ---- what was trained ----
@@ -190,89 +177,6 @@ def of(done, planned):
     return f"{done:,}" if done == planned else f"{done:,} of {planned:,}"
 
 
-# ---- windows ----
-
-
-def windows_section(results, pictures, save):
-    """Recipe by recipe: sentences that compare, tables of windows, and, where several models were
-    trained, pictures of windows, rates and curves.
-    """
-    text = "## Windows\n\n"
-    text += "G(4) is grid luck: the probability that a grid of four rates over 8/3 decades, shifted"
-    text += " at random, has a rate in the window W(0.9).\n"
-    for number, (recipe, rows) in enumerate(rows_by_recipe(results.rows).items(), start=1):
-        if not any(row.has_result for row in rows):
-            continue
-        text += f"\n### Recipe: {recipe}\n\n"
-        source = Source(recipe, rows, results.curves)
-        if len({row.spec["model"]["mixer"]["name"] for row in rows if row.has_result}) > 1:
-            for kind in ("windows", "rates", "curves"):
-                file = pictures / f"{kind}-{number}.png"
-                text += drawn(kind, source, file, save)
-        text += windows_table(source)
-    return text
-
-
-def drawn(kind, source, file, save):
-    try:
-        save(file, PictureRequest(kind).draw(source))
-    except SpecError as refusal:
-        return f"{kind}: {' '.join(str(refusal).splitlines())}\n\n"
-    return f"![{kind}]({file.parent.name}/{file.name})\n\n"
-
-
-def windows_table(source):
-    """Sentences that compare, and a line per cell, panel by panel, the widest window first."""
-    head = ("task", "width", "layers", "model", "best score", "at rate")
-    head += (*(f"W({tau:g})" for tau in TAUS), "from – to", "G(4)", "steps to solve", "seeds")
-    sentences, lines = [], []
-    for panel in Shown.of(source).panels():
-        summaries = summarise([cell.runs for cell in panel.cells], source.curves)
-        pairs = list(zip(panel.cells, summaries, strict=True))
-        found = ranking([(cell.label, summary) for cell, summary in pairs])
-        if found:
-            title = f"{panel.title}: " if panel.title else ""
-            sentences.append(f"- {title}{' '.join(found)}\n")
-        pairs.sort(key=lambda pair: -width_of(pair[1]))
-        lines += [window_line(cell, summary) for cell, summary in pairs]
-    said = "".join(sentences) + "\n" if sentences else ""
-    return said + table(head, lines, numbers=(1, 2, 4, 5, 6, 7, 8, 10, 11, 12))
-
-
-def width_of(summary):
-    return summary.window.decades if summary.window else -1.0 + summary.best.mean
-
-
-def window_line(cell, summary):
-    best, window = summary.best, summary.window
-    scores = best.scores.values()
-    spread = f" ({score_text(min(scores))} to {score_text(max(scores))})" if len(scores) > 1 else ""
-    seeds = {len(rate.scores) for rate in cell.runs.scored_rates}
-    return (
-        cell.place.task,
-        cell.place.width,
-        cell.place.depth,
-        cell.label,
-        score_text(best.mean) + spread,
-        rate_text(best.lr),
-        *(
-            width_text(found, len(cell.runs.scored_rates))
-            for found in windows_by_threshold(cell.runs, TAUS)
-        ),
-        f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE,
-        f"{summary.luck:.0%}",
-        f"{summary.steps_to_solve:,.0f}" if summary.steps_to_solve is not None else "never",
-        str(max(seeds)) if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}",
-    )
-
-
-def width_text(found, rates):
-    if not found.decades and (not found.interval or found.interval[1] < 0.005):
-        return "none" if rates > 2 else f"none at {count_text(rates, 'rate')}"
-    interval = f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]" if found.interval else ""
-    return f"{'≥ ' if found.is_open else ''}{found.decades:.2f}{interval}"
-
-
 # ---- the study's figures ----
 
 
@@ -283,7 +187,7 @@ def figures_section(results, verdicts):
     for name in [*FIGURES, *TABLES]:
         found = comparing(name, results.rows)
         if found:
-            text += f"\n### {name}\n\n{statements(name, verdicts)}"
+            text += f"\n### {DEFINITIONS[name].title}\n\n{statements(name, verdicts)}"
         for place, (recipe, rows) in enumerate(found.items()):
             text += f"\nRecipe `{recipe}`:\n\n"
             if name in TABLES:
@@ -293,43 +197,32 @@ def figures_section(results, verdicts):
     return text
 
 
-def statements(name, verdicts):
-    """What the study says of a figure, with the verdicts."""
-    lines = []
-    for beside in zip(*verdicts.values(), strict=True):
-        claim = beside[0].claim
-        if claim.figure == name:
-            told = "; ".join(
-                f"{verdict.recipe}: {verdict.words}"
-                for verdict in beside
-                if verdict.outcome != UNDECIDED
-            )
-            lines.append(f"- {claim.name}: {claim.statement}. {told or UNDECIDED.capitalize()}.\n")
-    return "".join(lines)
-
-
 # ---- causes ----
 
 
-def causes_section(results, pictures, save):
+def all_causes(rows):
+    """Every pair of cells once, from its plainer side."""
+    once = {}
+    for recipe in rows_by_recipe(rows):
+        for cause in find_causes(rows, recipe):
+            once.setdefault(frozenset((id_of(cause.before), id_of(cause.after))), cause)
+    return list(once.values())
+
+
+def causes_section(results, causes, pictures, save):
     """What a single change of a recipe did to a window, cell by cell."""
-    rows, text = results.rows, "## What makes a window wide\n\n"
+    text = "## What makes a window wide\n\n"
     head = ("from", "task", "width", "layers", "model", "change", "W before", "after")
     head += tuple(f"gain at {tau:g}" for tau in TAUS)
-    causes = [cause for recipe in rows_by_recipe(rows) for cause in find_causes(rows, recipe)]
-    once = {}
-    for cause in causes:  # a pair of cells is shown from its plainer side alone
-        once.setdefault(frozenset((id_of(cause.before), id_of(cause.after))), cause)
-    if not once:
+    if not causes:
         return text + "No two cells differ in one setting alone yet.\n"
     text += "Pairs of cells that differ in one setting alone, and the decades of W that its change"
     text += f" gains or loses; (≥) where a grid ended inside a window, so that {BOUND}.\n\n"
     with contextlib.suppress(SpecError):  # no pair begins with a whole recipe yet
-        save(pictures / "why.png", OWN_FIGURES["why"](rows, results.curves, "min-max"))
+        save(pictures / "why.png", OWN_FIGURES["why"](results.rows, results.curves, "min-max"))
         text += f"![why]({pictures.name}/why.png)\n\n"
-    lines = [cause_line(cause) for cause in once.values()]
-    text += table(head, lines, numbers=(2, 3, 6, 7, 8, 9, 10)) + "\n"
-    return text + cause_sentences(list(once.values())) + "\n"
+    text += table(head, map(cause_line, causes), numbers=(2, 3, 6, 7, 8, 9, 10)) + "\n"
+    return text + cause_sentences(causes) + "\n"
 
 
 def id_of(cell):
@@ -362,14 +255,21 @@ def cause_sentences(causes):
     firm = [cause for cause in causes if cause.gains[0].is_firm]
     open_ = sum(cause.gains[0].interval is None for cause in causes)
     lines = [
-        f"- {mixer_title(cause.mixer)}, length {cause.before.rows[0].spec['task'].get('length')}: "
-        f"{cause.text} {'gains' if cause.gains[0].decades > 0 else 'loses'} "
+        f"- {cause_title(cause)}: {'gains' if cause.gains[0].decades > 0 else 'loses'} "
         f"{abs(cause.gains[0].decades):.1f} decades of W({cause.gains[0].tau:g})."
         for cause in firm
     ]
     if open_:
         lines.append(f"- {count_text(open_, 'change')} of {len(causes)} with too few seeds to say.")
     return "\n".join(lines or ["- No change is larger than what other seeds would make of it."])
+
+
+def cause_title(cause):
+    """Mamba without convolution, (64, 4), 2 layers"""
+    task, model = (cause.before.rows[0].spec[part] for part in ("task", "model"))
+    size = f"({task.get('length', NONE)}, {task.get('pairs', NONE)})"
+    changed = join_name(mixer_title(cause.mixer), cause.text)
+    return f"{changed}, {size}, {count_text(model['depth'], 'layer')}"
 
 
 if __name__ == "__main__":

@@ -2,17 +2,21 @@
 mixed, and the same text on every machine.
 """
 
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from study_made import study_curve, study_rows
+from study_made import RATES, study_curve, study_rows
 
+from recollect.analysis import group_cells
 from recollect.reports.paper.evidence import StoredResults, load_stores
 from recollect.reports.paper.presets import NAMES
+from recollect.reports.pictures import choose_rows
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROOT = DOCS.parent / "results"
+PARTS = ("page_parts", "result_claims", "result_windows")
 
 
 @pytest.fixture
@@ -20,7 +24,7 @@ def docs(monkeypatch):
     """The scripts beside the pages can be imported."""
     monkeypatch.syspath_prepend(str(DOCS))
     yield
-    for name in ("page_parts", "gallery", "results", "figures"):
+    for name in (*PARTS, "gallery", "results", "figures"):
         sys.modules.pop(name, None)
 
 
@@ -90,10 +94,89 @@ def test_results_compare_models_and_name_what_a_change_did(docs, tmp_path):
     )
     page = results.page([store("h200/a", full()), store("h200/b", changed)], tmp_path, ignore)
     assert "### Recipe: plain\n" in page
-    assert "### Recipe: plain but dropout=0.2\n" in page
+    assert "### Recipe: plain but" not in page, "what differs from a recipe stands in one table"
+    assert "| plain but dropout=0.2 | mqar, length 64, pairs 4 | 64 | 2 | Attention |" in page
     assert "The widest window is that of Attention" in page
     assert "| plain | mqar, length 64, pairs 4 | 64 | 2 | Attention | dropout 0 to 0.2 |" in page
     assert "| `results/h200/b` | 12 |" in page
+
+
+def with_positions(*kinds):
+    """Mamba of one layer with each kind of positions at two rates, and searched without any."""
+    few = [
+        row
+        for kind in kinds
+        for row in study_rows(
+            ("mamba",), depths=(1,), rates=(1e-3, 2e-3), seeds=(1, 2, 3), positions=kind
+        )
+    ]
+    return study_rows(("mamba",), depths=(1,), rates=RATES, seeds=(1, 2, 3)) + few
+
+
+def test_what_a_table_varies_makes_one_table_of_one_recipe(docs, tmp_path):
+    import gallery
+
+    import results
+
+    rows = with_positions("sinusoidal", "learned")
+    page = results.page([store("h200/a", rows)], tmp_path, ignore)
+    assert page.count("**Table 4.") == 1
+    [line] = [line for line in page.splitlines() if line.startswith("| Mamba | 0.")]
+    assert line.count("not run") == 1, "relative alone"
+    shown = gallery.page([store("h200/a", rows)], tmp_path, ignore)
+    [command] = [
+        block
+        for block in shown.split("## Appendix")[0].split("```\n")
+        if block.startswith("recollect figure table4")
+    ]
+    words = shlex.split(command)
+    wanted = words[words.index("--where") + 1]
+    assert len(choose_rows(rows, [wanted])) == len(rows), "it draws what the page shows"
+
+
+def test_a_few_rates_are_tried_and_no_window(docs, tmp_path):
+    import results
+
+    page = results.page([store("h200/a", with_positions("learned"))], tmp_path, ignore)
+    assert "### Recipe: plain but positions learned" not in page
+    [line] = [line for line in page.splitlines() if line.startswith("| plain but positions")]
+    assert "| 2 rates tried | – | – | – | – |" in line
+    assert "≥" not in line
+
+
+def test_a_table_has_room_for_more_sizes_than_a_picture(docs):
+    import result_windows
+
+    from recollect.reports.pictures import Source
+
+    widths = range(8, 8 * 31, 8)
+    rows = study_rows(("attention", "mamba"), rates=(1e-3, 1e-2), seeds=(1,), widths=widths)
+    source = Source("plain", rows, {})
+    _, lines = result_windows.compared(source)
+    assert len(lines) == len(rows) // 2 == 60
+    told = result_windows.drawn("windows", source, Path("w.png"), ignore)
+    assert told.startswith("windows: 30 panels, one for each task and size, are more than the 24")
+
+
+def test_results_begin_with_what_a_reader_takes_away(docs, tmp_path):
+    import results
+
+    changed = study_rows(("attention",), rates=RATES, seeds=(1, 2, 3), dropout=0.2)
+    stores = [store("h200/a", full()), store("h200/b", changed)]
+    page = results.page(stores, tmp_path, ignore)
+    short = page.split("## In short\n")[1].split("\n## ")[0]
+    assert "- Of 32 claims of the study, under the recipe `plain`: " in short
+    assert "a window most so far: Attention, dropout 0 to 0.2, (64, 4), 2 layers: " in " ".join(
+        short.split()
+    )
+    assert f"- Behind it: {len(full()) + len(changed)} runs, " in short
+    assert page.index("## In short") < page.index("## The study's claims")
+    assert "| layers | task | width | Attention | Mamba | DeltaNet | Hyena |" in short
+    [line] = [line for line in short.splitlines() if line.startswith("| 2 |")]
+    attention, mamba, delta_net, _ = line.strip("| ").split(" | ")[3:]
+    window = group_cells(full())[0].window()
+    assert attention == f"≥ {window.decades:.1f}", "the grid ends at its lower edge"
+    assert (mamba.startswith("none, best 0."), delta_net) == (True, "–")
 
 
 @pytest.mark.parametrize("name", ["gallery", "results"])

@@ -8,14 +8,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recollect.analysis.mixer_options import (
+    MIXER_OPTIONS,
+    WITH,
+    WITHOUT,
+    has_part,
+    is_usual,
+    part_text,
+)
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings, flatten
 from recollect.analysis.wording import labelled, spaced, value_text
 from recollect.rows import RunRow
 from recollect.spec.cell import cell_id
 
-MIXER_OPTIONS = "model.mixer."
 # A name mentions these before any other key that tells the same cells apart.
 FIRST_KEYS = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH)
+SIZES = ("task.length", "task.max_length", WIDTH, DEPTH)  # what an option may grow with
 SECTIONS = ("task", "model", "train")
 MOST_VALUES = 6  # of a varied setting that are listed one by one
 
@@ -73,20 +81,34 @@ def settings_text(
     return ", ".join(text for _, text in _told(cell, labels, word))
 
 
-def settings_told(cells: Sequence[Settings], keys: Iterable[str]) -> list[Told]:
-    """The texts that `settings_text` joins, of each cell and with their keys; exact where rounding
-    would make two cells read alike.
+def settings_told(
+    cells: Sequence[Settings], keys: Iterable[str], labels: Mapping[str, str] | None = None
+) -> list[Told]:
+    """The values of some keys in words, of each cell and with their keys: a mixer's usual options
+    go unsaid, what puts a part in or takes one out is said as such, and numbers are rounded; unless
+    two cells would read alike. `labels` replace the ends of keys.
     """
-    labels = short_labels(keys)
-    short, exact = (
-        [_told(cell, labels, word) for cell in cells] for word in (value_text, canonical)
-    )
-    return short if len(set(short)) == len(set(exact)) else exact
+    named = short_labels(keys) | dict(labels or {})
+    whole = [_told(cell, named, canonical) for cell in cells]
+    for word in (value_text, canonical):
+        said = [
+            tuple(
+                (key, _part(cell, key) or text)
+                for key, text in _told(cell, named, word)
+                if not is_usual(cell, key)
+            )
+            for cell in cells
+        ]
+        if len(set(said)) == len(set(whole)):
+            return said
+    return whole
 
 
-def settings_texts(cells: Sequence[Settings], keys: Iterable[str]) -> list[str]:
+def settings_texts(
+    cells: Sequence[Settings], keys: Iterable[str], labels: Mapping[str, str] | None = None
+) -> list[str]:
     """The same as one text a cell."""
-    return [", ".join(text for _, text in told) for told in settings_told(cells, keys)]
+    return [", ".join(text for _, text in told) for told in settings_told(cells, keys, labels)]
 
 
 def _told(cell: Settings, labels: Mapping[str, str], word: Callable[[Any], str]) -> Told:
@@ -95,36 +117,80 @@ def _told(cell: Settings, labels: Mapping[str, str], word: Callable[[Any], str])
     )
 
 
+def _part(cell: Settings, key: str) -> str:
+    return part_text(str(cell.get(MIXER)), key, cell[key])
+
+
 # ---- names of cells ----
+
+
+def named_keys(
+    cells: Sequence[Settings], known: Sequence[tuple[str, ...]], keys: Sequence[str]
+) -> list[str]:
+    """Those of `keys` that names mention, where `known` is said of each cell already: what tells
+    cells apart; what tells the variants of a mixer apart even where sizes do so too; and every part
+    that was put in or taken out. A cell without its convolution must not read as one with it.
+    """
+    mixers = [(canonical(cell.get(MIXER)),) for cell in cells]
+    options = [key for key in keys if key.startswith(MIXER_OPTIONS) and not _grows(key, cells)]
+    needed = {
+        *telling_keys(cells, known, keys),
+        *telling_keys(cells, mixers, options),
+        *(key for key in keys if any(has_part(cell, key) for cell in cells)),
+    }
+    return [key for key in keys if key in needed]
 
 
 def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
     """(mixer, setting) of each cell, e.g. ("mamba", "width 64"): the shortest that differ, and
     always what tells the variants of a mixer apart.
     """
-    mixers = [str(cell.get(MIXER, "model")) for cell in cells]
+    by_mixer: dict[str, list[int]] = {}
+    for place, cell in enumerate(cells):
+        by_mixer.setdefault(str(cell.get(MIXER, "model")), []).append(place)
+    mixers = {place: mixer for mixer, own in by_mixer.items() for place in own}
+    known = [(mixers[place],) for place, _ in enumerate(cells)]
     keys = sorted({key for cell in cells for key in cell} - {MIXER}, key=_rank)
-    known = [(mixer,) for mixer in mixers]
-    # A cell without its convolution must not read as one with it, even where sizes differ too.
-    variants = telling_keys(cells, known, [key for key in keys if key.startswith(MIXER_OPTIONS)])
-    needed = {*telling_keys(cells, known, keys), *variants}
-    kept = [key for key in keys if key in needed]
-    # An option that only tells the cells of another mixer apart goes unsaid.
-    own = {
-        mixer: differing_keys([c for m, c in zip(mixers, cells, strict=True) if m == mixer])
-        for mixer in dict.fromkeys(mixers)
-    }
-    labels = {
-        mixer: short_labels(
-            key for key in kept if not key.startswith(MIXER_OPTIONS) or key in differing
-        )
-        for mixer, differing in own.items()
-    }
-    short, exact = (
-        [(m, settings_text(cell, labels[m], word)) for m, cell in zip(mixers, cells, strict=True)]
-        for word in (value_text, canonical)
-    )
-    return short if len(set(short)) == len(set(exact)) else exact
+    kept = named_keys(cells, known, keys)
+    names = [("", "")] * len(cells)
+    for mixer, places in by_mixer.items():
+        own = [cells[place] for place in places]
+        # An option that only tells the cells of another mixer apart goes unsaid.
+        differing = differing_keys(own)
+        said = [
+            key
+            for key in kept
+            if not key.startswith(MIXER_OPTIONS)
+            or key in differing
+            or any(has_part(cell, key) for cell in own)
+        ]
+        for place, text in zip(places, settings_texts(own, said), strict=True):
+            names[place] = mixer, text
+    return names
+
+
+def _grows(key: str, cells: Sequence[Settings]) -> bool:
+    """Whether an option grows with one of the sizes, as heads do with the width: then that size
+    says what it is.
+    """
+    by_mixer: dict[str, list[Settings]] = {}
+    for cell in cells:
+        by_mixer.setdefault(canonical(cell.get(MIXER)), []).append(cell)
+    having = [own for own in by_mixer.values() if any(key in cell for cell in own)]
+    return all(any(_rises(key, size, own) for size in SIZES) for own in having)
+
+
+def _rises(key: str, size: str, cells: Sequence[Settings]) -> bool:
+    pairs: list[tuple[Any, Any]] = [(cell.get(size), cell.get(key)) for cell in cells]
+    if not all(_is_number(value) for pair in pairs for value in pair):
+        return False
+    ordered = sorted(set(pairs))
+    values = [value for _, value in ordered]
+    return len({size for size, _ in ordered}) == len(ordered) and values == sorted(values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
@@ -141,8 +207,10 @@ def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
 
 
 def join_name(mixer: str, setting: str) -> str:
-    """A name in one piece: "mamba, width 64"."""
-    return f"{mixer}, {setting}" if setting else mixer
+    """A name in one piece: "mamba, width 64", "mamba without convolution"."""
+    if not setting:
+        return mixer
+    return f"{mixer}{' ' if setting.startswith((WITHOUT, WITH)) else ', '}{setting}"
 
 
 # ---- the description of a sweep ----

@@ -1,7 +1,7 @@
 """A cell's summary as sentences: the result first, then what limits it; and how cells compare."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.summary import CellSummary, count_statuses
@@ -123,25 +123,30 @@ def decades_text(window: Window) -> str:
 # ---- cells side by side ----
 
 
-def ranking(named: Sequence[tuple[str, CellSummary]]) -> list[str]:
+def several_rates(cell: Cell) -> bool:
+    """Whether there is anything to call a window: at least two rates."""
+    return len(cell.scored_rates) > 1
+
+
+def ranking(
+    named: Sequence[tuple[str, CellSummary]], is_searched: Callable[[Cell], bool] = several_rates
+) -> list[str]:
     """How cells of one task and size compare, by the names given: windows from the widest to the
     narrowest, who does not solve it, who learns fastest, whom a sparse grid may miss.
 
-    Nothing is said of fewer than two cells with a result.
+    Nothing is said of fewer than two cells with a result, nor of the window of a cell that was not
+    searched.
     """
     scored = [(name, summary) for name, summary in named if summary.best]
     if len(scored) < 2:
         return []
-    texts = [_widest(scored), _unsolved(scored), _fastest(scored), _missed(scored)]
+    searched = [(name, summary) for name, summary in scored if is_searched(summary.cell)]
+    texts = [_widest(searched), _unsolved(scored), _fastest(scored), _missed(searched)]
     return [text for text in texts if text]
 
 
-def _widest(scored: Sequence[tuple[str, CellSummary]]) -> str:
-    windows = [
-        (name, summary.window)
-        for name, summary in scored
-        if summary.window and len(summary.cell.scored_rates) > 1
-    ]
+def _widest(searched: Sequence[tuple[str, CellSummary]]) -> str:
+    windows = [(name, summary.window) for name, summary in searched if summary.window]
     windows.sort(key=lambda pair: -pair[1].decades)
     if not windows:
         return ""
@@ -180,10 +185,10 @@ def _fastest(scored: Sequence[tuple[str, CellSummary]]) -> str:
     )
 
 
-def _missed(scored: Sequence[tuple[str, CellSummary]]) -> str:
+def _missed(searched: Sequence[tuple[str, CellSummary]]) -> str:
     missed = [
         f"{name} (found with probability {summary.luck:.0%})"
-        for name, summary in scored
+        for name, summary in searched
         if summary.window and not summary.window.is_open and summary.luck < 1
     ]
     return f"A grid of four rates may miss the window of {and_text(missed)}." if missed else ""

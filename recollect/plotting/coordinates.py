@@ -2,9 +2,10 @@
 and the label of its line.
 
 A label is the mixer and whatever else tells cells of that mixer apart once task, width and depth
-are known. What follows from those three, such as a batch that shrinks as rows grow longer, goes
-unsaid; but an option of the mixer only if it follows from one of them alone, as heads do that grow
-with the width. A line in one panel and a line in another have one label only if they are one model.
+are known (analysis/naming.py has the rule). What follows from those three, such as a batch that
+shrinks as rows grow longer, goes unsaid; but an option of the mixer only if it grows with one of
+them, as heads do with the width. A line in one panel and a line in another have one label only if
+they are one model.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from recollect.analysis.cells import Cell
+from recollect.analysis.mixer_options import PARTS
 from recollect.analysis.naming import (
-    MIXER_OPTIONS,
     Told,
     join_name,
+    named_keys,
     settings_texts,
     settings_told,
     telling_keys,
@@ -93,31 +95,14 @@ def _task_names(settings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ...]]) -> list[Told]:
-    own = [
-        {key: value for key, value in flat.items() if not key.startswith(TASK)} for flat in settings
-    ]
-    keys = _other_keys(own, [WIDTH, DEPTH, MIXER])
-    options = [
-        key for key in keys if key.startswith(MIXER_OPTIONS) and not _follows(key, own, places)
-    ]
-    needed = {*telling_keys(own, places, keys), *telling_keys(own, [()] * len(own), options)}
-    return settings_told(own, [key for key in keys if key in needed])
-
-
-def _follows(
-    key: str, settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ...]]
-) -> bool:
-    """Whether one of the coordinates alone says what the value is."""
-    for coordinate in zip(*places, strict=True):
-        pairs = {
-            (at, canonical(flat.get(key))) for at, flat in zip(coordinate, settings, strict=True)
-        }
-        if len(pairs) == len({at for at, _ in pairs}):
-            return True
-    return False
+    of_tasks = [key for flat in settings for key in flat if key.startswith(TASK)]
+    keys = _other_keys(settings, [WIDTH, DEPTH, MIXER, *of_tasks])
+    return settings_told(settings, named_keys(settings, places, keys))
 
 
 def _other_keys(settings: Sequence[dict[str, Any]], known: Sequence[str]) -> list[str]:
-    """The keys beyond those known, the model's first."""
+    """The keys beyond those known: what parts a model has, then the model's others, then the
+    rest.
+    """
     keys = {key for flat in settings for key in flat} - set(known)
-    return sorted(keys, key=lambda key: (not key.startswith("model."), key))
+    return sorted(keys, key=lambda key: (key not in PARTS, not key.startswith("model."), key))

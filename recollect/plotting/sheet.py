@@ -192,7 +192,17 @@ def panel_title(ax: Axes, title: str, note: str = "") -> None:
     """The title of a panel and, in small print between it and the panel, what is missing there."""
     write_wrapped(ax.set_title(" ", loc="left", pad=11 if note else 4), title, _inches(ax))
     if note:
-        label = ax.text(0, 1.015, " ", transform=ax.transAxes, size=5.8, color=FAINT, label="note")
+        # In points: a share of the height would put it onto the panel where that is low.
+        label = ax.annotate(
+            " ",
+            (0, 1),
+            xytext=(0, 3),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            size=5.8,
+            color=FAINT,
+            label="note",
+        )
         write(label, note, int(_inches(ax) / NOTE_LETTER))
 
 

@@ -115,7 +115,7 @@ def test_an_option_is_mentioned_only_for_the_mixer_it_tells_apart():
         {"model.mixer.name": name, "model.mixer.kernel": kernel}
         for name, kernel in (("mamba", 4), ("mamba", 0), ("h3", 4))
     ]
-    assert name_cells(cells) == [("mamba", "kernel 4"), ("mamba", "kernel 0"), ("h3", "")]
+    assert name_cells(cells) == [("mamba", ""), ("mamba", "without convolution"), ("h3", "")]
 
 
 def test_a_variant_is_named_even_where_sizes_tell_it_apart():
@@ -123,7 +123,61 @@ def test_a_variant_is_named_even_where_sizes_tell_it_apart():
         {"model.mixer.name": "mamba", "model.mixer.kernel": kernel, "model.width": width}
         for kernel, width in ((4, 64), (0, 128))
     ]
-    assert name_cells(cells) == [("mamba", "width 64, kernel 4"), ("mamba", "width 128, kernel 0")]
+    assert name_cells(cells) == [
+        ("mamba", "width 64"),
+        ("mamba", "width 128, without convolution"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"name": "mamba", "kernel": 0, "gate": True}, "mamba without convolution"),
+        ({"name": "mamba", "kernel": 4, "gate": False}, "mamba without gate"),
+        ({"name": "mamba", "kernel": 0, "gate": False}, "mamba without gate, without convolution"),
+        ({"name": "s6", "kernel": 4, "gate": True}, "s6 + gate"),
+        ({"name": "delta_net", "gate": False}, "delta_net"),
+        ({"name": "attention", "conv": "qkv"}, "attention + conv on QKV"),
+        ({"name": "mine", "kernel": 0, "gate": False}, "mine"),
+    ],
+)
+def test_a_part_put_in_or_taken_out_is_named_even_of_a_cell_alone(options, name):
+    assert [cell.name for cell in group_cells([make_row(model={"mixer": options})])] == [name]
+
+
+def test_usual_options_go_unsaid_beside_others():
+    """What is said of a model alone holds for it beside its variants, whichever come first."""
+    options = [
+        {"init": init, "kernel": kernel} for init in ("zoology", "official") for kernel in (4, 0)
+    ]
+    rows = [make_row(model={"mixer": {"name": "mamba", **own}}) for own in options]
+    assert [cell.name for cell in group_cells(rows)] == [
+        "mamba, init zoology",
+        "mamba, init zoology, without convolution",
+        "mamba",
+        "mamba without convolution",
+    ]
+
+
+def test_cells_that_would_read_alike_are_written_out():
+    """A row of unknown origin may state a default that others leave out."""
+    mixers = [{"name": "attention"}, {"name": "attention", "qk_norm": False}]
+    rows = [make_row(model={"mixer": mixer}) for mixer in mixers]
+    assert [cell.name for cell in group_cells(rows)] == ["attention", "attention, qk norm false"]
+
+
+def test_an_option_that_grows_with_a_size_goes_unsaid_and_no_other():
+    def names(key, pairs):
+        rows = [
+            make_row(model={"width": width, "mixer": {"name": "attention", key: value}})
+            for width, value in pairs
+        ]
+        return [cell.name for cell in group_cells(rows)]
+
+    sizes = ["attention, width 64", "attention, width 128"]
+    assert names("heads", ((64, 1), (128, 2))) == sizes
+    assert names("heads", ((64, 2), (128, 1))) == ["attention, width 64, heads 2", sizes[1]]
+    assert names("conv_place", ((64, "before"), (128, "after"))) != sizes
 
 
 def test_a_stack_of_mixers_reads_as_their_names():
@@ -139,7 +193,7 @@ def test_runs_are_named_by_their_cells():
     ]
     names = names_by_run([*rows, make_row()])
     assert [names[row.run_id] for row in rows] == [
-        *["mamba, init official"] * 2,
+        *["mamba"] * 2,
         *["mamba, init zoology"] * 2,
     ]
     assert names[make_row().run_id] == "attention"

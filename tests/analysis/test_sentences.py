@@ -13,6 +13,7 @@ from recollect.analysis import (
     sentence,
     summarise,
 )
+from recollect.analysis.sentences import several_rates
 from recollect.analysis.wording import about_text, time_text
 
 
@@ -126,7 +127,7 @@ NARROW = {1e-4: [0.2], 1e-3: [0.92], 1e-2: [0.2], 1e-1: [0.0]}
 NEVER = {1e-4: [0.2], 1e-3: [0.5], 1e-2: [0.4], 1e-1: [0.0]}
 
 
-def ranked(steps, **scores):
+def ranked(steps, is_searched=several_rates, **scores):
     """The ranking of mixers with these scores by rate, each solved after so many evaluations."""
     rows = [row for name, found in scores.items() for row in make_sweep(found, name)]
     curves = {
@@ -134,7 +135,7 @@ def ranked(steps, **scores):
         for row in rows
     }
     summaries = summarise(group_cells(rows), curves)
-    return ranking([(summary.cell.mixer, summary) for summary in summaries])
+    return ranking([(summary.cell.mixer, summary) for summary in summaries], is_searched)
 
 
 def test_cells_are_ranked_by_window_and_told_apart_by_steps_and_luck():
@@ -157,6 +158,21 @@ def test_a_window_that_the_grid_cut_is_a_lower_bound_and_no_miss():
     texts = ranked({"a": 2, "b": 2}, a=WIDE, b={1e-3: [1.0], 2e-3: [1.0]})
     assert texts == [
         "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2); then b (at least 0.3)."
+    ]
+
+
+def test_of_a_cell_that_was_not_searched_only_its_window_goes_unsaid():
+    found = ranked(
+        {"a": 3, "b": 1, "c": 2},
+        is_searched=lambda cell: cell.mixer == "a",
+        a=WIDE,
+        b=NARROW,
+        c=NEVER,
+    )
+    assert found == [
+        "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2).",
+        "c (best 0.500) stays below 0.9 at every rate tried.",
+        "At its best rate b is solved first, after 100 steps, and a last, after 300.",
     ]
 
 

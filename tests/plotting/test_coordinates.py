@@ -89,10 +89,17 @@ def test_two_panels_share_a_label_only_if_it_is_one_model():
         mixer_at("mamba", 64, 2, 256, kernel=4),
     ]
     assert [place.label for place in places_of(rows)] == [
-        "mamba, kernel 0",
-        "mamba, kernel 4",
-        "mamba, kernel 4",
+        "mamba without convolution",
+        "mamba",
+        "mamba",
     ]
+
+
+def test_a_part_is_named_even_where_a_size_would_tell_it():
+    rows = [mixer_at("mamba", 64, 2, 64, kernel=4), mixer_at("mamba", 128, 2, 64, kernel=0)]
+    assert [place.label for place in places_of(rows)] == ["mamba", "mamba without convolution"]
+    rows.append(mixer_at("mamba", 128, 2, 64, kernel=0, init="zoology"))
+    assert places_of(rows)[-1].label == "mamba without convolution, init zoology"
 
 
 def test_an_option_that_grows_with_the_width_goes_unsaid():

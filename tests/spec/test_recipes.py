@@ -285,6 +285,14 @@ def test_differences_stand_in_alphabetical_order():
     assert recipe_name(spec) == "study"
 
 
+def test_what_is_varied_on_purpose_goes_unsaid():
+    spec = changed(made("study", mixer="mamba"), "model.positions", "learned")
+    assert recipe_of(spec, varied=("model.positions",)) == "study"
+    spec = changed(spec, "model.dropout", 0.0)
+    assert recipe_of(spec, varied=("model.positions",)) == "study but dropout=0"
+    assert recipe_of(spec) == "study but dropout=0, positions learned"
+
+
 def test_of_two_equally_near_recipes_the_first_is_named():
     """One step from study and one from plain."""
     assert recipe_of(changed(made("plain"), "task.vocabulary_split", "halves")) == (

@@ -2,26 +2,24 @@
 its change gains or loses.
 
 One cell of a pair has a recipe to the letter. What may stop a run early or is evaluated counts as
-no difference. Both were searched: a few rates, tried to see whether a model solves the task at all,
-say nothing about its window. The interval is a percentile bootstrap over seeds, both cells drawn
-independently.
+no difference. Both were searched (see searched.py). The interval is a percentile bootstrap over
+seeds, both cells drawn independently.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from recollect.analysis import Cell, group_cells
-from recollect.analysis.naming import MIXER_OPTIONS, Settings, differing_keys, short_labels
+from recollect.analysis.mixer_options import MIXER_OPTIONS, part_text
+from recollect.analysis.naming import Settings, differing_keys, short_labels
 from recollect.analysis.seeds import TAUS, Interval, percentile_interval
 from recollect.analysis.seeds.resampling import draw_means
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.windows import find_window
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
-from recollect.reports.paper.claims.thresholds import FINEST_STEP, LEAST_SPAN
+from recollect.reports.paper.searched import is_searched
 from recollect.rows import RunRow
 from recollect.spec.base import Later, Spec
 from recollect.spec.cell import cell_id
@@ -78,7 +76,10 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """dropout 0.1 to 0"""
+        """dropout 0.1 to 0; without convolution"""
+        part = part_text(self.mixer, self.key, self.values[1])
+        if part:
+            return part
         label = short_labels([self.key])[self.key]
         before, after = map(value_text, self.values)
         if label == "name":
@@ -88,7 +89,7 @@ class Cause:
 
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
     """All pairs of which the first has the recipe; cell by cell, what gains most first."""
-    cells = [cell for cell in group_cells(list(rows)) if _is_searched(cell)]
+    cells = [cell for cell in group_cells(list(rows)) if is_searched(cell)]
     measured = {cell_id(cell.rows[0].spec): _Measured(cell) for cell in cells}
     flats = [_settings(cell) for cell in cells]
     found = []
@@ -105,22 +106,6 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
                 gains = tuple(_gain(before, after, tau) for tau in taus)
                 found.append(Cause(recipe, base, cell, key, (own.get(key), other.get(key)), gains))
     return sorted(found, key=_order)
-
-
-def _is_searched(cell: Cell) -> bool:
-    """Whether its window is known, with rates at most FINEST_STEP apart around each end; or that
-    it has no end or is none, after a search over LEAST_SPAN.
-    """
-    lrs = [rate.lr for rate in cell.scored_rates]
-    if not lrs:
-        return False
-    window = cell.window()
-    ends = [window.low, window.high] if window and not window.is_open else []
-    around = [math.log10(b / a) for a, b in pairwise(lrs) for end in ends if a <= end <= b]
-    if ends and max(around, default=math.inf) <= FINEST_STEP:
-        return True
-    gaps = [math.log10(b / a) for a, b in pairwise(lrs)]
-    return sum(gaps) >= LEAST_SPAN and max(gaps) <= 2 * FINEST_STEP
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

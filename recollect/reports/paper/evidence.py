@@ -2,7 +2,7 @@
 their rows by recipe.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,13 @@ def join_stores(stores: Iterable[StoredResults]) -> RunSet:
     return RunSet(list(rows.values()), {run_id: curve for run_id, curve in curves.items() if curve})
 
 
-def rows_by_recipe(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
-    """Whole recipes first, then what differs from one; the more rows, the earlier."""
+def rows_by_recipe(rows: Iterable[RunRow], varied: Collection[str] = ()) -> dict[str, list[RunRow]]:
+    """Whole recipes first, then what differs from one; the more rows, the earlier. The flat keys
+    `varied` set no rows apart: a figure that compares them says so in its definition.
+    """
     found: dict[str, list[RunRow]] = {}
     for row in rows:
-        found.setdefault(recipe_of(row.spec), []).append(row)
+        found.setdefault(recipe_of(row.spec, varied), []).append(row)
     order = sorted(found, key=lambda name: (name.count(BUT), name != "study", -len(found[name])))
     return {name: found[name] for name in order}
 

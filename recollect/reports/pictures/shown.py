@@ -118,19 +118,22 @@ class Shown:
         return {label: style for (label, source), style in self.styles.items() if source == 0}
 
     def panels(
-        self, sides: Sequence[str] = ("task", "width", "depth"), by_rows: bool = False
+        self,
+        sides: Sequence[str] = ("task", "width", "depth"),
+        by_rows: bool = False,
+        most: float = MOST_PANELS,
     ) -> list[Panel]:
         """The cells by task, width and depth, or by those of them that are no axis; in the order of
-        these, or `by_rows` in that of the rows.
+        these, or `by_rows` in that of the rows. SpecError if there are more than `most`.
         """
         said = [side for side in sides if len(self._values(side)) > 1]
         found: dict[tuple[str, ...], list[ShownCell]] = {}
         for cell in self.cells:
             key = tuple(getattr(cell.place, side) for side in sides)
             found.setdefault(key, []).append(cell)
-        if len(found) > MOST_PANELS:
+        if len(found) > most:
             raise SpecError(
-                f"{len(found)} panels, one for each task and size, are more than the {MOST_PANELS} "
+                f"{len(found)} panels, one for each task and size, are more than the {most:g} "
                 "that a page can show;\nchoose some, for example --where model.width=64"
             )
         order = sorted(found, key=lambda key: [_natural(text) for text in key])

@@ -19,6 +19,7 @@ from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, INK, LineStyle, shade
 from recollect.plotting.settings import print_style
 from recollect.plotting.text import NAME_LETTER, plain, write
+from recollect.reports.paper.searched import is_searched
 from recollect.reports.pictures.captions import caption
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Panel, Shown, ShownCell
@@ -64,6 +65,8 @@ def draw(shown: Shown, look: Look) -> Figure:
             f"W({look.tau:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
             "as a thin line at each edge: 95 % bootstrap intervals over seeds."
         )
+        if not all(map(is_searched, shown.runs)):
+            what += " Rates tried: too few to know a window by."
         title = f"Windows: {shown.shared()}".rstrip(": ")
         text = caption(shown, what, panels, shown.shared())
         least = FRAME_INCHES * rows + LEAST_LINE * sum(lines)
@@ -163,10 +166,14 @@ def _width(cell: ShownCell, tau: float) -> tuple[float, float]:
 
 
 def _width_text(cell: ShownCell, tau: float) -> str:
-    """2.6 [2.4, 2.8], with ≥ where the grid ended first; a rate or two show no window's absence."""
-    window, tried = cell.runs.window(tau), len(cell.runs.scored_rates)
+    """2.6 [2.4, 2.8], with ≥ where the grid ended first; a few rates show neither a window's width
+    nor its absence.
+    """
+    if not is_searched(cell.runs):
+        return f"{count_text(len(cell.runs.scored_rates), 'rate')} tried"
+    window = cell.runs.window(tau)
     if window is None:
-        return "none" if tried > 2 else f"{count_text(tried, 'rate')} tried"
+        return "none"
     text = f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
     [found] = windows_by_threshold(cell.runs, (tau,))
     if found.interval:

@@ -13,7 +13,7 @@ Rules, all of them functions of the specification alone:
 - A task that no recipe covers has the label "none".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
@@ -60,12 +60,16 @@ _NAMES = {"task.vocabulary_split": "vocabulary"}
 _ABSENT = object()
 
 
-def recipe_of(spec: Mapping[str, Any]) -> str:
+def recipe_of(spec: Mapping[str, Any], varied: Collection[str] = ()) -> str:
     """The recipe of a stored specification: "study", or the nearest one with what differs, in
     alphabetical order: "study but dropout=0, vocabulary shared".
+
+    Differences in the flat keys `varied` go unsaid: a table that compares positions is one of the
+    recipe "study", whatever positions its runs have.
     """
-    name, differences = _nearest(spec)
-    return f"{name} but {', '.join(differences)}" if differences else name
+    name, differing = _nearest(spec)
+    words = sorted(_words(key, value) for key, value in differing if key not in varied)
+    return f"{name} but {', '.join(words)}" if words else name
 
 
 def recipe_name(spec: Mapping[str, Any]) -> str:
@@ -73,7 +77,8 @@ def recipe_name(spec: Mapping[str, Any]) -> str:
     return _nearest(spec)[0]
 
 
-def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
+    """Its name, and the settings that differ from it."""
     sections = {key: _table(spec.get(key)) for key in ("task", "model", "train")}
     task, mixers = str(sections["task"].get("name")), mixer_names(sections["model"].get("mixer"))
     made = dict(_made(sections))
@@ -94,9 +99,7 @@ def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
         ]
         if nearest is None or not differing or len(differing) < len(nearest[1]):
             nearest = name, differing
-    if nearest is None:
-        return UNCOVERED, []
-    return nearest[0], sorted(_words(key, value) for key, value in nearest[1])
+    return nearest or (UNCOVERED, [])
 
 
 def _made(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:

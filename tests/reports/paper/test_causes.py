@@ -61,6 +61,20 @@ def test_of_a_mixer_s_options_the_default_is_the_base():
     assert same.text == cause.text
 
 
+@pytest.mark.parametrize(
+    ("mixer", "text"),
+    [
+        ({"name": "mamba", "kernel": 0}, "without convolution"),
+        ({"name": "mamba", "gate": False}, "without gate"),
+        ({"name": "attention", "conv": "k"}, "+ conv on K"),
+        ({"name": "mamba", "kernel": 2}, "kernel 4 to 2"),
+    ],
+)
+def test_a_part_put_in_or_taken_out_is_said_as_such(mixer, text):
+    [cause] = find_causes(rows(mixer["name"]) + rows(mixer, high=1e-2), "plain")
+    assert cause.text == text
+
+
 def test_few_seeds_have_no_interval_and_open_windows_are_bounds():
     both = rows(seeds=(1, 2)) + rows(seeds=(1, 2), low=1e-3, high=1e-2, dropout=0.1)
     [cause] = find_causes(both, "plain")

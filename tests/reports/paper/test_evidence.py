@@ -53,3 +53,13 @@ def test_whole_recipes_come_before_what_differs_from_one():
     rows = study_rows(("attention",), seeds=(1,), dropout=0.3) + study_rows(("mamba",), seeds=(1,))
     assert list(rows_by_recipe(rows)) == ["plain", "plain but dropout=0.3"]
     assert sum(map(len, rows_by_recipe(rows).values())) == len(rows)
+
+
+def test_what_a_figure_varies_sets_no_rows_apart():
+    rows = [
+        row
+        for positions in ("none", "learned", "relative")
+        for row in study_rows(("mamba",), seeds=(1,), positions=positions)
+    ]
+    assert len(rows_by_recipe(rows)) == 3
+    assert rows_by_recipe(rows, varied=("model.positions",)) == {"plain": rows}

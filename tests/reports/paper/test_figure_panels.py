@@ -225,6 +225,21 @@ def test_scaling_draws_a_line_per_model_and_depth():
     assert "no result (layers): Hyena (2)" in texts(draw("fig4", partial))
 
 
+def test_an_axis_of_parameters_has_numbers_however_short_it_is():
+    """Models of nearly one size, and a task of which nothing has a result."""
+    rows = study_rows(("attention", "mamba"), sizes=((64, 4), (128, 8)), rates=(1e-3,), seeds=(1,))
+    counts = {"attention": 340_123, "mamba": 380_456}
+    rows = [
+        replace(row, parameters=counts[row.spec["model"]["mixer"]["name"]])
+        if row.spec["task"]["length"] == 64
+        else replace(row, status="todo", accuracy=None)
+        for row in rows
+    ]
+    short, empty = draw("fig4", rows).axes
+    assert [label.get_text() for label in short.get_xticklabels()] == ["340k", "380k"]
+    assert list(empty.get_xticks()) == []
+
+
 def test_dynamics_draws_the_narrowest_that_solves_or_the_widest_tried():
     rows = study_rows(["attention"], widths=(64, 128, 256), depths=(1,), rates=(1e-3,), seeds=(1,))
     scored = [

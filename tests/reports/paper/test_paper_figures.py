@@ -125,7 +125,7 @@ def test_other_recipes_get_their_own_panel_and_other_options_their_own_line():
         "length 64, 4 pairs, steps 100",
         "length 64, 4 pairs, steps 200",
     ]
-    assert legend(figure)[:2] == ["Mamba, init official", "Mamba, init zoology"]
+    assert legend(figure)[:2] == ["Mamba", "Mamba, init zoology"]
 
 
 def test_ablations_stay_out_of_the_figures():

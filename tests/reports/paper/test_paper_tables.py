@@ -51,8 +51,8 @@ def test_table_2_in_markdown():
         "| Attention | 26.0 (25.0 to 27.0) |\n"
         "| Attention + conv on QKV | not run |\n"
         "| Mamba | 100 (100 to 100) |\n"
-        "| Mamba without conv1d | 25.0 (25.0 to 25.0) |\n"
-        "| Mamba without gating | 60.0 (50.0 to 70.0) |\n"
+        "| Mamba without convolution | 25.0 (25.0 to 25.0) |\n"
+        "| Mamba without gate | 60.0 (50.0 to 70.0) |\n"
         "| S6 + MLP (Mamba as a Transformer) | not run |\n\n"
         + SETTING
         + "Mean over 2 seeds, in brackets: lowest to highest seed. 8 of 8 "
@@ -95,8 +95,8 @@ def test_table_3_in_latex():
         "Attention + conv on V (centred) & 98.5 $\\pm$ 0.7 \\\\\n"
         "Attention + conv on Q & not run \\\\\n"
         "Mamba & 100 $\\pm$ 0.0 \\\\\n"
-        "Mamba without conv1d & 25.0 $\\pm$ 0.0 \\\\\n"
-        "Mamba without gating & 60.0 $\\pm$ 14.1 \\\\\n"
+        "Mamba without convolution & 25.0 $\\pm$ 0.0 \\\\\n"
+        "Mamba without gate & 60.0 $\\pm$ 14.1 \\\\\n"
         "S6 + MLP (Mamba as a Transformer) & not run \\\\\n"
         "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
     )
@@ -123,7 +123,7 @@ def test_a_setting_is_a_column_where_something_was_ablated_in_it():
         "length 64, 4 pairs, width 128, 1 layer",
     )
     assert table.lines[2] == ("Mamba", "100 (100 to 100)", "25.0 (20.0 to 30.0)")
-    assert table.lines[4] == ("Mamba without gating", "60.0 (50.0 to 70.0)", "not run")
+    assert table.lines[4] == ("Mamba without gate", "60.0 (50.0 to 70.0)", "not run")
 
 
 def test_variants_of_a_line_are_told_apart():
@@ -134,9 +134,9 @@ def test_variants_of_a_line_are_told_apart():
     )
     named = [line[0] for line in lines("table2", rows)]
     assert named[2:5] == [
-        "Mamba, init official",
+        "Mamba",
         "Mamba, init zoology",
-        "Mamba without conv1d, init official",
+        "Mamba without convolution",
     ]
 
 
@@ -204,6 +204,17 @@ def test_table_4_has_the_encodings_as_columns():
     assert two.head[:2] == ("Setting", "Architecture")
     assert two.names == 2
     assert two.lines[4][:2] == ("length 64, 4 pairs, width 64, 2 layers", "Mamba")
+
+
+def test_rows_of_a_recipe_that_compares_nothing_lengthen_no_name():
+    """Beside Table 4's rows stand those of another recipe, without any positions."""
+    other = runs("mamba", 0.5, dropout=0.3)
+    rows = runs("mamba", 0.99) + runs("mamba", 0.9, positions="learned")
+    assert lines("table4", other + rows) == lines("table4", rows)
+    assert lines("table2", other + ablated()) == lines("table2", ablated())
+    compared = other + runs("mamba", 0.4, positions="learned", dropout=0.3)
+    named = [line[0] for line in lines("table4", compared + rows)]
+    assert named[:2] == ["Mamba, dropout 0", "Mamba, dropout 0.3"]
 
 
 def test_hostile_text_stays_text():

@@ -82,6 +82,29 @@ def test_the_picture_has_a_panel_for_every_model_and_a_point_for_every_change():
     assert hollow == [False, *[True] * 8, False, False]
 
 
+def test_nothing_in_the_picture_lies_on_anything_else():
+    """A panel may be as low as one change: what is said above it must not touch its line."""
+    few = ("study", "study but clip=1")
+    rows = [
+        row
+        for mixer in ("attention", "delta_net", "mamba")
+        for row in made_rows(mixer)
+        if mixer == "mamba" or recipe_of(row.spec) in few
+    ]
+    figure = draw(rows, {}, "min-max")
+    figure.draw_without_rendering()
+    panels = [ax for ax in figure.axes if ax.axison]
+    for ax in panels:
+        [note] = [text for text in ax.texts if text.get_label() == "note"]
+        here, panel = note.get_window_extent(), ax.get_window_extent()
+        assert here.y0 > panel.y1
+        assert here.x1 <= figure.bbox.x1
+    labelled = [bool(ax.get_xlabel()) for ax in panels]
+    assert labelled == [False, True, True], "once in each column"
+    apart = [ax.get_window_extent().height / (ax.get_ylim()[0] - ax.get_ylim()[1]) for ax in panels]
+    assert max(apart) == pytest.approx(min(apart), rel=0.25), "all lines have about equal room"
+
+
 def test_a_window_that_the_grid_cuts_off_is_a_bound():
     rows = [
         row

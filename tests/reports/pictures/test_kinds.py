@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from pictures_made import NARROW, OPEN, WIDE, draw, lines, points, source, two_mixers
+from pictures_made import NARROW, OPEN, WIDE, draw, lines, points, source, two_mixers, words
 from rows_made import make_curve, make_row, make_sweep
 
 from recollect.analysis import ZOOLOGY_RATES, group_cells
@@ -91,6 +91,17 @@ def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
     assert "best 0.450 at 1e-2" in notes
     assert "none" in notes
     assert "1 rate tried" in notes, "of a window nothing is known"
+
+
+def test_a_few_rates_are_no_window():
+    """Two that solve the task show that it can be solved, not over how many decades."""
+    few = make_sweep({1e-3: [1.0, 1.0, 1.0], 2e-3: [1.0, 1.0, 1.0]}, "new")
+    figure = draw("windows", source(make_sweep(WIDE) + few))
+    notes = [text.get_text() for text in figure.axes[0].texts]
+    assert "2 rates tried" in notes
+    assert not any("≥ 0.3" in note for note in notes)
+    assert "Rates tried: too few to know a window by." in words(figure)
+    assert "too few" not in words(draw("windows", source(make_sweep(WIDE))))
 
 
 def test_three_seeds_give_intervals_and_an_open_window_a_bound():

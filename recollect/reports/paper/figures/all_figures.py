@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from recollect.analysis import Curves
 from recollect.reports.paper.figures import dynamics, heat, rates, scaling, tables, why, width
 from recollect.reports.paper.figures.definition import COPYING, FigureDefinition
+from recollect.reports.paper.figures.figure_cells import POSITIONS
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
 
@@ -70,7 +71,13 @@ _DEFINITIONS = (
     FigureDefinition(
         "table3", "Table 3. MQAR, 1 layer: all ablations", ABLATED, depths=ONE, ablations=True
     ),
-    FigureDefinition("table4", "Table 4. MQAR: positional encodings", RECURRENT, ablations=True),
+    FigureDefinition(
+        "table4",
+        "Table 4. MQAR: positional encodings",
+        RECURRENT,
+        ablations=True,
+        varies=(POSITIONS,),
+    ),
 )
 DEFINITIONS = {definition.name: definition for definition in _DEFINITIONS}
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from recollect.analysis import Curves, get_setting, group_cells
+from recollect.analysis.mixer_options import PARTS, part_text
 from recollect.analysis.settings import DEPTH, MIXER
 from recollect.errors import SpecError
-from recollect.mixers.registry import MIXERS
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.figures.figure_cells import (
     POSITIONS,
@@ -41,6 +41,7 @@ class FigureDefinition:
     task: str = MQAR
     depths: tuple[int, int] = ANY_DEPTH  # least and most layers
     ablations: bool = False  # the study's ablations belong to it
+    varies: tuple[str, ...] = ()  # settings of the recipe that it compares: no other recipe
 
     def fits(self, row: RunRow) -> bool:
         least, most = self.depths
@@ -100,12 +101,7 @@ def is_ablated(row: RunRow) -> bool:
 def is_rewired(row: RunRow) -> bool:
     """Whether a convolution or a gate was put in or taken out."""
     mixer = str(get_setting(row, MIXER))
-    gate = MIXERS[mixer].model_fields.get("gate") if mixer in MIXERS else None
-    return (
-        get_setting(row, "model.mixer.conv", "none") != "none"
-        or get_setting(row, "model.mixer.kernel") == 0
-        or (gate is not None and get_setting(row, "model.mixer.gate", gate.default) != gate.default)
-    )
+    return any(part_text(mixer, key, get_setting(row, key)) for key in PARTS)
 
 
 def select_cells(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.analysis import Cell, Curves
-from recollect.analysis.naming import differing_keys, settings_text, short_labels
+from recollect.analysis.naming import differing_keys, join_name, settings_texts
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
 from recollect.plotting.text import mixer_title
 from recollect.rows import RunRow
@@ -36,7 +36,7 @@ class FigureCell:
 
     @property
     def model(self) -> str:
-        return ", ".join(filter(None, [self.name, self.variant]))
+        return join_name(self.name, self.variant)
 
     @property
     def task(self) -> str:
@@ -87,18 +87,26 @@ def to_figure_cells(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list
         model_keys = {key for key in differing if key.startswith("model.")}
         of_model.setdefault(mixer, set()).update(model_keys)
         of_recipe |= differing - model_keys
+    variants = [""] * len(cells)
+    for mixer, keys in of_model.items():
+        places = [place for place, flat in enumerate(flats) if flat.get(MIXER) == mixer]
+        texts = _differences([flats[place] for place in places], keys)
+        for place, text in zip(places, texts, strict=True):
+            variants[place] = text
     return [
         FigureCell(
             runs=cell,
             mixer=str(flat.get(MIXER)),
             name=study_name(flat),
-            variant=_differences(flat, of_model[flat.get(MIXER)]),
-            recipe=_differences(flat, of_recipe),
+            variant=variant,
+            recipe=recipe,
             size=_size(flat),
             width=flat.get(WIDTH, 0),
             depth=flat.get(DEPTH, 0),
         )
-        for cell, flat in zip(cells, flats, strict=True)
+        for cell, flat, variant, recipe in zip(
+            cells, flats, variants, _differences(flats, of_recipe), strict=True
+        )
     ]
 
 
@@ -122,8 +130,8 @@ def _size(flat: Mapping[str, Any]) -> tuple[int, ...]:
     return (flat.get("task.max_length", 0),)
 
 
-def _differences(flat: Mapping[str, Any], keys: set[str]) -> str:
-    """The values of the keys in words; a cell without such a setting says "none"."""
-    values = {key: flat.get(key) for key in sorted(keys)}
-    labels = {key: LABELS.get(key, label) for key, label in short_labels(values).items()}
-    return settings_text(values, labels)
+def _differences(flats: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
+    """The values of the keys in words, of each cell; one without such a setting says "none"."""
+    missing = dict.fromkeys(keys)
+    labels = {key: label for key, label in LABELS.items() if key in keys}
+    return settings_texts([missing | dict(flat) for flat in flats], sorted(keys), labels)

@@ -70,15 +70,17 @@ def _draw_panel(
     kind: str,
 ) -> None:
     sheet.draw_floors(ax, [cell.runs for cell in cells])
+    counts: list[float] = []
     for model, style in styles.items():
         for depth in range(depths[0], depths[1] + 1):
             own = [cell.runs for cell in cells if (cell.model, cell.depth) == (model, depth)]
             points = best_points(own, "parameters")
             if points:
+                counts += [point.x for point in points]
                 _draw_line(ax, points, style, depth, kind)
     if not any(cell.runs.best for cell in cells):
         sheet.mark_missing(ax, "no result")
-    _parameter_axis(ax)
+    _parameter_axis(ax, counts)
 
 
 def _absent(
@@ -130,8 +132,10 @@ def _layers(depth: int) -> dict[str, Any]:
     return {"ls": DASHED, "mfc": "white"} if depth == 1 else {"ls": "-"}
 
 
-def _parameter_axis(ax: Axes) -> None:
-    """A log axis with a number at every decade, and at 2 and 5 where it is short."""
+def _parameter_axis(ax: Axes, counts: Sequence[float]) -> None:
+    """A log axis with a number at every decade, and at 2 and 5 where it is short; where that leaves
+    fewer than two, at the least and the most of `counts`, those drawn.
+    """
     ax.set_xscale("log")
     ax.set_xlabel("parameters")
     low, high = ax.get_xlim()
@@ -142,6 +146,8 @@ def _parameter_axis(ax: Axes) -> None:
         for step in steps
         if low <= step * 10.0**power <= high
     ]
+    if len(ticks) < 2 or not counts:
+        ticks = sorted({min(counts), max(counts)}) if counts else []
     ax.set_xticks(ticks, [_count_text(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
 
@@ -149,5 +155,5 @@ def _parameter_axis(ax: Axes) -> None:
 def _count_text(count: float) -> str:
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= unit:
-            return f"{count / unit:g}{letter}"
-    return f"{count:g}"
+            return f"{count / unit:.3g}{letter}"
+    return f"{count:.3g}"

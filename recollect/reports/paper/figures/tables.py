@@ -17,7 +17,10 @@ from recollect.analysis import (
     rate_text,
     select_rows,
 )
+from recollect.analysis.mixer_options import CONV, GATE, KERNEL, MIXER_OPTIONS, part_text
+from recollect.analysis.naming import join_name
 from recollect.analysis.settings import MIXER
+from recollect.plotting.text import mixer_title
 from recollect.reports.paper.figures import captions
 from recollect.reports.paper.figures.definition import (
     FigureDefinition,
@@ -34,10 +37,9 @@ from recollect.reports.paper.figures.figure_cells import (
 )
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
+from recollect.spec.recipes import recipe_of
 
-CONV, PADDING, TAPS, KERNEL, GATE = (
-    f"model.mixer.{key}" for key in ("conv", "conv_padding", "conv_kernel", "kernel", "gate")
-)
+PADDING, TAPS = (f"{MIXER_OPTIONS}{key}" for key in ("conv_padding", "conv_kernel"))
 Setting = tuple[Any, ...]  # task size, recipe, depth and width
 PADDING_WORDS = {"causal": "causal", "same": "centred"}
 ENCODINGS = {
@@ -57,25 +59,27 @@ class Variant:
 
 
 def _convolved(letters: str) -> Variant:
-    return Variant(
-        f"Attention + conv on {letters.upper()}",
-        {MIXER: "attention", CONV: letters, POSITIONS: "learned"},
-    )
+    name = join_name(mixer_title("attention"), part_text("attention", CONV, letters))
+    return Variant(name, {MIXER: "attention", CONV: letters, POSITIONS: "learned"})
 
 
-def _selective(name: str, mixer: str, conv: bool, gate: bool) -> Variant:
+def _selective(mixer: str, conv: bool, gate: bool, remark: str = "") -> Variant:
     def taps(kernel: int) -> bool:
         return kernel > 0 if conv else kernel == 0
 
-    return Variant(name, {MIXER: mixer, KERNEL: taps, GATE: gate, POSITIONS: "none"})
+    parts = [part_text(mixer, GATE, gate), "" if conv else part_text(mixer, KERNEL, 0)]
+    name = join_name(mixer_title(mixer), ", ".join(filter(None, parts)))
+    return Variant(name + remark, {MIXER: mixer, KERNEL: taps, GATE: gate, POSITIONS: "none"})
 
 
-ATTENTION = Variant("Attention", {MIXER: "attention", CONV: "none", POSITIONS: "learned"})
+ATTENTION = Variant(
+    mixer_title("attention"), {MIXER: "attention", CONV: "none", POSITIONS: "learned"}
+)
 SELECTIVE = (
-    _selective("Mamba", "mamba", conv=True, gate=True),
-    _selective("Mamba without conv1d", "mamba", conv=False, gate=True),
-    _selective("Mamba without gating", "mamba", conv=True, gate=False),
-    _selective("S6 + MLP (Mamba as a Transformer)", "s6", conv=True, gate=False),
+    _selective("mamba", conv=True, gate=True),
+    _selective("mamba", conv=False, gate=True),
+    _selective("mamba", conv=True, gate=False),
+    _selective("s6", conv=True, gate=False, remark=" (Mamba as a Transformer)"),
 )
 TABLE_2 = (ATTENTION, _convolved("qkv"), *SELECTIVE)
 TABLE_3 = (ATTENTION, *map(_convolved, ("qkv", "k", "v", "q")), *SELECTIVE)
@@ -118,7 +122,7 @@ def ablation_table(
     kind: str = "min-max",
 ) -> Table:
     """Tables 2 and 3: a line per variant, a column per task and width."""
-    fitting = [row for row in rows if definition.fits(row)]
+    fitting = _comparable(definition, [row for row in rows if definition.fits(row)], _is_compared)
     members = {variant.name: select_rows(fitting, variant.conditions) for variant in variants}
     kept = [row for own in members.values() for row in own]
     require_result(definition, kept if any(map(_is_compared, kept)) else [], len(rows))
@@ -154,6 +158,7 @@ def position_table(
     """Table 4: a line per model (and setting, where there are several), a column per encoding."""
     fitting = [row for row in rows if definition.fits(row) and not is_rewired(row)]
     fitting = select_rows(fitting, {POSITIONS: tuple(ENCODINGS)})
+    fitting = _comparable(definition, fitting, is_ablated)
     require_result(definition, fitting if any(map(is_ablated, fitting)) else [], len(rows))
     every = to_figure_cells(group_cells(merge_repeats(fitting, {})), unsaid=(POSITIONS,))
     settings = _settings(every, is_ablated)
@@ -230,6 +235,16 @@ def _settings(
     return {setting: chosen[setting] for setting in sorted(chosen)}
 
 
+def _comparable(
+    definition: FigureDefinition, rows: Sequence[RunRow], is_compared: Callable[[RunRow], bool]
+) -> list[RunRow]:
+    """The rows of the recipes under which something was compared: those of others would only
+    lengthen the names. Without any, all rows, of which a refusal speaks.
+    """
+    recipes = {recipe_of(row.spec, definition.varies) for row in rows if is_compared(row)}
+    return [row for row in rows if recipe_of(row.spec, definition.varies) in recipes] or list(rows)
+
+
 def _is_compared(row: RunRow) -> bool:
     """Whether it belongs to an ablation: a plain model alone compares nothing."""
     return is_ablated(row) or get_setting(row, MIXER) == "s6"
@@ -243,7 +258,7 @@ def _variant_label(variant: Variant, cell: FigureCell) -> str:
         if variant.conditions.get(CONV, "none") != "none"
         else variant.name
     )
-    return ", ".join(filter(None, [words, cell.variant]))
+    return join_name(words, cell.variant)
 
 
 def _table(

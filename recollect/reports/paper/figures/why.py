@@ -22,7 +22,8 @@ from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES
 
-PANEL_WIDTH, LINE, MARGIN = 3.4, 0.2, 0.75  # inches: a panel, one change, what is around them
+PANEL_WIDTH, LINE = 3.4, 0.2  # inches: a panel, one change
+TITLE_INCHES, AXIS_INCHES = 0.5, 0.25  # above the changes of a panel, and below the lowest panels
 MOST_COLUMNS = 2
 TITLE = "Why: decades of W gained or lost by one change from the recipe {}"
 Panel = tuple[str, str, str]  # model, length and pairs, layers
@@ -35,14 +36,22 @@ def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     styles = line_styles((cause.mixer, cause.mixer) for cause in causes)
     tasks = len({panel[1:] for panel in panels})
     columns = sheet.columns_for(tasks if tasks > 1 else len(panels), PANEL_WIDTH, MOST_COLUMNS)
-    lines = -(-len(panels) // columns)
-    tallest = max(len(own) for own in panels.values())
+    counts = [len(own) for own in panels.values()]
+    # A row is as high as its fullest panel, and all lines are equally far apart.
+    fullest = [max(counts[first : first + columns]) for first in range(0, len(counts), columns)]
+    high = TITLE_INCHES + (LINE * sum(fullest) + AXIS_INCHES) / len(fullest)
     with print_style():
-        figure, axes = sheet.panel_grid(lines, columns, (PANEL_WIDTH, LINE * tallest + MARGIN))
-        for ax, ((model, size, layers), own) in zip(axes.flat, panels.items(), strict=False):
-            _draw_panel(ax, own, styles[own[0].mixer].colour)
+        figure, axes = sheet.panel_grid(
+            len(fullest), columns, (PANEL_WIDTH, high), height_ratios=fullest
+        )
+        for number, (ax, ((model, size, layers), own)) in enumerate(
+            zip(axes.flat, panels.items(), strict=False)
+        ):
+            _draw_panel(ax, own, styles[own[0].mixer].colour, fullest[number // columns])
             ax.set_xlim(*_span(causes))
-            before = f"W({_tau(own)}) {own[0].gains[0].before:.2f} before any change"
+            if number + columns >= len(panels):  # none below it
+                ax.set_xlabel("decades of W gained")
+            before = f"W({_tau(own)}) {own[0].gains[0].before:.2f} before"
             sheet.panel_title(ax, f"{model}, {size}", f"{layers}; {before}")
         for ax in list(axes.flat)[len(panels) :]:
             ax.set_axis_off()
@@ -107,8 +116,10 @@ def _span(causes: Sequence[Cause]) -> tuple[float, float]:
     return min(ends) - room, max(ends) + room
 
 
-def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str) -> None:
+def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str, lines: int) -> None:
+    """`lines` are as many as the fullest panel beside it has."""
     ax.axvline(0, color=FAINT, lw=0.8, zorder=1)
+    ax.spines["left"].set_visible(False)  # beside the line at zero it would read as another
     for place, cause in enumerate(causes):
         gain = cause.gains[0]
         if gain.interval:
@@ -122,11 +133,10 @@ def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str) -> None:
             "ls": "",
         }
         ax.plot([gain.decades], [place], label="gain", **point)
-    ax.set_ylim(len(causes) - 0.4, -0.6)
+    ax.set_ylim(lines - 0.4, -0.6)
     texts = [cause.text + (" (bound)" if cause.gains[0].is_bound else "") for cause in causes]
     ax.set_yticks(range(len(causes)), [plain(text) for text in texts], parse_math=False)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("decades gained")
 
 
 def _notes(causes: Sequence[Cause]) -> list[str]:

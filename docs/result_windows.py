@@ -1,0 +1,153 @@
+"""What the results page says about windows: pictures, sentences and a table per recipe, and a
+table of all that differs from one.
+"""
+
+import math
+
+from page_parts import NONE, table
+
+from recollect.analysis import count_text, ranking, rate_text, score_text, summarise
+from recollect.analysis.seeds import TAUS, windows_by_threshold
+from recollect.errors import SpecError
+from recollect.plotting.text import mixer_title
+from recollect.reports.paper.evidence import BUT, rows_by_recipe
+from recollect.reports.paper.searched import is_searched
+from recollect.reports.pictures import PictureRequest, Source
+from recollect.reports.pictures.shown import Shown
+
+HEAD = ("task", "width", "layers", "model", "best score", "at rate")
+HEAD += (*(f"W({tau:g})" for tau in TAUS), "from – to", "G(4)", "steps to solve", "seeds")
+NUMBERS = (1, 2, 4, 5, 6, 7, 8, 10, 11, 12)  # columns of HEAD that stand on the right
+SUMMARISED = ("attention", "mamba", "delta_net", "hyena")
+
+
+def windows_section(results, pictures, save):
+    """Recipe by recipe, whole ones with pictures and sentences; then what differs from one."""
+    text = "## Windows\n\n"
+    text += "G(4) is grid luck: the probability that a grid of four rates over 8/3 decades, shifted"
+    text += " at random, has a rate in the window W(0.9). Where a few rates were tried alone, to"
+    text += " see whether a model solves the task, nothing is said about its window.\n"
+    changed = []
+    for number, (recipe, rows) in enumerate(rows_by_recipe(results.rows).items(), start=1):
+        if not any(row.has_result for row in rows):
+            continue
+        source = Source(recipe, rows, results.curves)
+        sentences, lines = compared(source)
+        if BUT in recipe:
+            changed += [(recipe, *line) for line in lines]
+            continue
+        text += f"\n### Recipe: {recipe}\n\n"
+        if len({row.spec["model"]["mixer"]["name"] for row in rows if row.has_result}) > 1:
+            for kind in ("windows", "rates", "curves"):
+                text += drawn(kind, source, pictures / f"{kind}-{number}.png", save)
+        text += "".join(f"- {sentence}\n" for sentence in sentences) + "\n" * bool(sentences)
+        text += table(HEAD, lines, NUMBERS)
+    if changed:
+        text += "\n### One or more changes from a recipe\n\n"
+        text += table(("recipe", *HEAD), changed, [number + 1 for number in NUMBERS])
+    return text
+
+
+def drawn(kind, source, file, save):
+    try:
+        save(file, PictureRequest(kind).draw(source))
+    except SpecError as refusal:
+        return f"{kind}: {' '.join(str(refusal).splitlines())}\n\n"
+    return f"![{kind}]({file.parent.name}/{file.name})\n\n"
+
+
+def compared(source):
+    """Sentences that compare, and a line per cell, panel by panel, the widest window first."""
+    sentences, lines = [], []
+    for panel in Shown.of(source).panels(most=math.inf):  # a table has room for all
+        summaries = summarise([cell.runs for cell in panel.cells], source.curves)
+        pairs = list(zip(panel.cells, summaries, strict=True))
+        found = ranking([(cell.label, summary) for cell, summary in pairs], is_searched)
+        if found:
+            title = f"{panel.title}: " if panel.title else ""
+            sentences.append(f"{title}{' '.join(found)}")
+        pairs.sort(key=lambda pair: -width_of(pair[1]))
+        lines += [window_line(cell, summary) for cell, summary in pairs]
+    return sentences, lines
+
+
+def width_of(summary):
+    return summary.window.decades if summary.window else -1.0 + summary.best.mean
+
+
+def window_line(cell, summary):
+    best, window = summary.best, summary.window
+    scores = best.scores.values()
+    spread = f" ({score_text(min(scores))} to {score_text(max(scores))})" if len(scores) > 1 else ""
+    seeds = {len(rate.scores) for rate in cell.runs.scored_rates}
+    if is_searched(cell.runs):
+        widths = [width_text(found) for found in windows_by_threshold(cell.runs, TAUS)]
+        reach = f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE
+        known = *widths, reach, f"{summary.luck:.0%}"
+    else:
+        known = tried_text(cell.runs), *[NONE] * (len(TAUS) + 1)
+    return (
+        cell.place.task,
+        cell.place.width,
+        cell.place.depth,
+        cell.label,
+        score_text(best.mean) + spread,
+        rate_text(best.lr),
+        *known,
+        f"{summary.steps_to_solve:,.0f}" if summary.steps_to_solve is not None else "never",
+        str(max(seeds)) if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}",
+    )
+
+
+def tried_text(runs):
+    return f"{count_text(len(runs.scored_rates), 'rate')} tried"
+
+
+def width_text(found):
+    if not found.decades and (not found.interval or found.interval[1] < 0.005):
+        return "none"
+    interval = f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]" if found.interval else ""
+    return f"{'≥ ' if found.is_open else ''}{found.decades:.2f}{interval}"
+
+
+# ---- in short ----
+
+
+def windows_summary(recipe, rows, curves):
+    """W(0.9) of the main models as one table, a line per depth, task and width."""
+    found = {}
+    for cell in Shown.of(Source(recipe, rows, curves)).cells:
+        # Its plain form alone: an ablation says so in its name.
+        if cell.label in map(mixer_title, SUMMARISED):
+            place = -int(cell.place.depth), cell.place.task, int(cell.place.width)
+            found.setdefault(place, {})[cell.label] = cell.runs
+    lines = [
+        (
+            -depth,
+            task,
+            width,
+            *(decades_text(own.get(mixer_title(mixer))) for mixer in SUMMARISED),
+        )
+        for (depth, task, width), own in sorted(found.items(), key=order)
+    ]
+    head = ("layers", "task", "width", *map(mixer_title, SUMMARISED))
+    return table(head, lines, numbers=(0, 2, 3, 4, 5, 6)) if lines else ""
+
+
+def order(entry):
+    """Two layers before one, short rows before long ones."""
+    (depth, _, width), own = entry
+    task = next(iter(own.values())).rows[0].spec["task"]
+    return depth, task.get("length", 0), task.get("pairs", 0), width
+
+
+def decades_text(runs):
+    """2.6; ≥ 2.6; none, best 0.87; 2 rates tried; – of what was not run."""
+    if runs is None:
+        return NONE
+    window = runs.window()
+    if not is_searched(runs):
+        return f"{tried_text(runs)}, best {score_text(runs.best.mean)}"
+    if window is None:
+        return f"none, best {score_text(runs.best.mean)}"
+    return f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
