@@ -40,8 +40,8 @@ def outcomes_text(own):
 
 def verdict_text(verdict):
     firm = f" ({verdict.firmness:.0%})" if verdict.firmness is not None else ""
-    hangs = f"; {verdict.disagreement}" if verdict.disagreement else ""
-    return f"{verdict.words}{firm}{hangs}"
+    by_tau = f"; {verdict.disagreement}" if verdict.disagreement else ""
+    return f"{verdict.words}{firm}{by_tau}"
 
 
 def contradicted_text(verdict):

@@ -18,7 +18,7 @@ class ShownClaim:
     remark: str
     reduced: str = ""  # what rows of a smaller scale than the study's say about it
     recipe: str = ""
-    firm: str = ""  # how much of it hangs on seeds and on tau
+    firm: str = ""  # how far it depends on seeds and on tau
     to_train: str = ""  # what would decide it
 
 

@@ -259,7 +259,7 @@ def test_a_contradiction_is_told_with_the_measurement():
     told = ablation.cells[-1].check.text
     assert "attention + conv on V (same) (512,64) width 256: 0.99" in told
     assert "attention + conv on V (causal) (512,64) width 256: 0.01" in told
-    assert "mamba without conv (512,64) width 256: 0.01" in told
+    assert "mamba without convolution (512,64) width 256: 0.01" in told
 
 
 def test_a_convolution_on_values_counts_with_either_padding():

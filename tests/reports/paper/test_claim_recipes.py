@@ -100,7 +100,7 @@ def test_verdicts_that_hang_on_tau_say_so():
     assert [tau for tau, _ in verdict.by_tau] == [0.9, 0.95, 0.98]
     assert dict(verdict.by_tau)[0.9].outcome == verdict.outcome == "reproduced"
     assert dict(verdict.by_tau)[0.98].outcome == "contradicted"
-    assert verdict.disagreement.startswith("hangs on tau: reproduced at 0.9, ")
+    assert verdict.disagreement.startswith("depends on tau: reproduced at 0.9, ")
     assert "contradicted at 0.98" in verdict.disagreement
     agreeing = verdict_of(claim, made_rows(claim, study_score))
     assert agreeing.disagreement == ""

@@ -125,7 +125,7 @@ class Verdict:
         told = {tau: found for tau, found in self.by_tau if found.outcome != "not enough data"}
         if len({found.outcome for found in told.values()}) < 2:
             return ""
-        return "hangs on tau: " + ", ".join(
+        return "depends on tau: " + ", ".join(
             f"{found.words} at {tau:g}" for tau, found in told.items()
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from recollect.analysis import TAU, Cell, Curves, flatten, group_cells
+from recollect.analysis import TAU, Cell, Curves, count_text, flatten, group_cells
 from recollect.analysis.seeds import resample
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
@@ -263,7 +263,8 @@ def size_text(size: Size) -> str:
 
 def subject_text(role: Role, subject: Subject) -> str:
     place = f" {size_text(subject.size)}" if any(subject.size) else ""
-    depth = f", {subject.depth} layers" if role.depth is None or callable(role.depth) else ""
+    is_open = role.depth is None or callable(role.depth)
+    depth = f", {count_text(subject.depth, 'layer')}" if is_open else ""
     positions = f", positions {subject.positions}" if "model.positions" in role.any_of else ""
     return f"{role.name}{place} width {subject.width}{depth}{positions}"
 

@@ -28,7 +28,6 @@ from recollect.reports.paper.claims.wanted import HEADLINE, Want, first_of_each
 from recollect.reports.paper.study import is_full_scale, reductions
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
-from recollect.spec.recipes.recipe import mixer_names
 
 RESAMPLES = 100  # the share of equal verdicts is then known to some five hundredths
 NO_ROWS = "any run of this recipe at the study's scale"
@@ -124,20 +123,7 @@ def _firmness(claim: Claim, group: Group, counted: Tally, resamples: int) -> flo
 
 def _is_of(subject: Subject, recipe: str, varies: Sequence[str]) -> bool:
     """Whether it was trained as the recipe says, but for what the claim itself changes."""
-    if not is_full_scale(subject.recipe):
-        return False
-    spec = _spec(subject)
-    base = RECIPES.get(recipe.split(" but ")[0])
-    choices = (
-        base.choices(str(spec["task"]["name"]), mixer_names(spec["model"].get("mixer")))
-        if base
-        else None
-    ) or {}
-    for key in varies:
-        section, name = key.split(".")
-        if key in choices:
-            spec = {**spec, section: {**spec[section], name: choices[key]}}
-    return recipe_of(spec) == recipe
+    return is_full_scale(subject.recipe) and recipe_of(_spec(subject), varies) == recipe
 
 
 def _spec(subject: Subject) -> dict[str, Any]:

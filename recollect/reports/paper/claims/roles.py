@@ -152,8 +152,8 @@ BASED_1, BASED_2 = (
     Role("2-layer based", "based_hybrid", 2),
 )
 UNCONVOLVED = {"model.mixer.kernel": 0, "model.mixer.gate": True}
-MAMBA_1_NO_CONV = Role("1-layer mamba without conv", "mamba", 1, NO_POSITIONS | UNCONVOLVED)
-MAMBA_2_NO_CONV = Role("2-layer mamba without conv", "mamba", 2, NO_POSITIONS | UNCONVOLVED)
+MAMBA_1_NO_CONV = Role("1-layer mamba without convolution", "mamba", 1, NO_POSITIONS | UNCONVOLVED)
+MAMBA_2_NO_CONV = Role("2-layer mamba without convolution", "mamba", 2, NO_POSITIONS | UNCONVOLVED)
 MAMBA_1_NO_GATE = Role(
     "1-layer mamba without gate",
     "mamba",

@@ -207,7 +207,7 @@ def details(verdict: Verdict) -> list[str]:
 
 
 def firm_text(verdict: Verdict) -> str:
-    """The share of resampled seeds with the same verdict, and whether it hangs on tau."""
+    """The share of resampled seeds with the same verdict, and whether it depends on tau."""
     share = (
         f"the same verdict in {_percent(verdict.firmness)} of resampled seeds"
         if verdict.firmness is not None
@@ -251,7 +251,7 @@ def without_controls(text: str) -> str:
 
 def _short(verdict: Verdict) -> str:
     firm = "" if verdict.firmness is None else f" ({_percent(verdict.firmness)})"
-    tau = ", hangs on tau" if verdict.disagreement else ""
+    tau = ", depends on tau" if verdict.disagreement else ""
     return f"{verdict.words}{firm}{tau}"
 
 

@@ -1,5 +1,5 @@
-"""Who solves the task, and at which width (C1, C6, C7, C12, C13, C28, C30), and whether that hangs
-on where the line is drawn (C26).
+"""Who solves the task, and at which width (C1, C6, C7, C12, C13, C28, C30), and whether that
+depends on where the line is drawn (C26).
 """
 
 import math
@@ -180,7 +180,7 @@ def hyena_needs_width(group: Group) -> list[CellCheck]:
     thresholds=(SOLVED, SPLIT, PERFECT, BETWEEN, LEAST_CELLS, NOISES),
     runs=("fig2 --set model.width=128", "fig3 --set model.width=128"),
     origin="ours",
-    caveat="The study only defines it; what is tested is whether its verdicts hang on the "
+    caveat="The study only defines it; what is tested is whether its verdicts depend on the "
     "definition.",
 )
 def solved_is_a_line(group: Group) -> list[CellCheck]:
