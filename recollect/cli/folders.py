@@ -78,10 +78,12 @@ def _say_drift(store: "Store") -> None:
 def _show_cells(store: "Store") -> None:
     from recollect.analysis import group_cells
     from recollect.cli.speed_tables import state_table
+    from recollect.running.planning.order import asked_for
 
-    cells = group_cells(store.rows())
+    rows = store.rows()
+    cells = group_cells(rows)
     if cells:
-        render(state_table(cells, MOST_CELLS))
+        render(state_table(cells, asked_for(store, rows), MOST_CELLS))
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
 

@@ -17,6 +17,7 @@ from recollect.rows import RunRow
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
     from recollect.running.planning.forecast import Forecast
+    from recollect.running.planning.order import AskedFor
     from recollect.running.processes.devices import DeviceShare
     from recollect.spec.run import RunSpec
 
@@ -93,8 +94,10 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
     return [join_name(name, variant) for name, variant in zip(names, told, strict=True)]
 
 
-def state_table(cells: Sequence[Cell], most: int) -> Table:
-    """A line per mixer and cell: how many runs have a result, the best so far, the time left."""
+def state_table(cells: Sequence[Cell], asked: "AskedFor", most: int) -> Table:
+    """A line per mixer and cell: how many runs have a result, the best so far, the time left of
+    what is asked for.
+    """
     times = remaining_s(cells)
     table = plain_table("cell", "done", "best so far", "window so far", "left")
     for cell, left_s in list(zip(cells, times, strict=True))[:most]:
@@ -104,12 +107,17 @@ def state_table(cells: Sequence[Cell], most: int) -> Table:
             _done(cell.rows),
             _best_so_far(cell),
             decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
-            _left(cell.rows, left_s),
+            _left(cell.rows, left_s, asked),
         )
     if len(cells) > 1:
         rows = [row for cell in cells for row in cell.rows]
-        known = [seconds for seconds in times if seconds is not None]
-        whole = _left(rows, sum(known) if len(known) == len(times) else None)
+        needed = [
+            seconds
+            for cell, seconds in zip(cells, times, strict=True)
+            if any(_is_asked_for(row, asked) for row in cell.rows)
+        ]
+        known = [seconds for seconds in needed if seconds is not None]
+        whole = _left(rows, sum(known) if len(known) == len(needed) else None, asked)
         table.add_row("all", _done(rows), "", "", whole, style="bold")
     return table
 
@@ -121,11 +129,18 @@ def _done(rows: Sequence[RunRow]) -> str:
     return f"{text}, {failed} failed" if failed else text
 
 
-def _left(rows: Sequence[RunRow], seconds: float | None) -> str:
-    """For one process; nothing where all is done."""
+def _left(rows: Sequence[RunRow], seconds: float | None, asked: "AskedFor") -> str:
+    """For one process; nothing where all is done. A search may need less."""
     if all(row.is_finished for row in rows):
         return ""
-    return "?" if seconds is None else time_text(seconds)
+    if not any(_is_asked_for(row, asked) for row in rows):
+        return "not needed"
+    most = "at most " if any(row.run_id in asked.searched for row in rows) else ""
+    return "?" if seconds is None else f"{most}{time_text(seconds)}"
+
+
+def _is_asked_for(row: RunRow, asked: "AskedFor") -> bool:
+    return row.status == "running" or row.run_id in asked.in_full | asked.searched
 
 
 def _best_so_far(cell: Cell) -> str:

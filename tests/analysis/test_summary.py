@@ -6,6 +6,7 @@ import pytest
 from rows_made import make_row, make_sweep
 
 from recollect.analysis import find_missing, group_cells, missing_text, remaining_s
+from recollect.analysis.summary import WIDTH_POWER
 
 
 def cells():
@@ -56,14 +57,17 @@ def todo(mixer="attention", seed=9, **fields):
 
 
 def test_a_cell_without_a_run_goes_by_its_mixer_in_proportion_to_its_size():
-    """Twice the width is four times the work; the slow mixer says nothing about the quick one."""
+    """A wider model takes longer, by a power that was measured; the slow mixer says nothing about
+    the quick one.
+    """
     rows = [
         replace(make_row(), wall_s=10.0, steps=1000),
         replace(make_row("mamba"), wall_s=500.0, steps=1000),
         todo(model={"width": 128}),
         todo("mamba", model={"depth": 4}),
     ]
-    assert remaining_s(group_cells(rows)) == [0.0, 0.0, 40.0, 1000.0]
+    wider = 10.0 * 2**WIDTH_POWER
+    assert remaining_s(group_cells(rows)) == pytest.approx([0.0, 0.0, wider, 1000.0])
 
 
 def test_what_has_not_begun_is_expected_to_end_as_early_as_what_has():
@@ -74,7 +78,8 @@ def test_what_has_not_begun_is_expected_to_end_as_early_as_what_has():
     ]
     # .01 s a step: 400 of the one under way, and (200 + 1000) / 2 of the other.
     assert remaining_s(group_cells(rows)) == [pytest.approx(10.0)]
-    assert remaining_s(group_cells([*rows, todo(model={"width": 128})]))[1] == pytest.approx(24.0)
+    wider = remaining_s(group_cells([*rows, todo(model={"width": 128})]))[1]
+    assert wider == pytest.approx(6.0 * 2**WIDTH_POWER)
 
 
 def test_a_run_that_failed_is_not_waited_for():

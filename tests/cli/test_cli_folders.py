@@ -2,13 +2,19 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from rows_made import make_row
 from stores_made import make_store
 
+from recollect.rows import Evaluation
+from recollect.running import engine
+from recollect.running.planning.order import order_of, remember_search
+from recollect.spec.sweep import read_sweep
 from recollect.store import Store
+from recollect.store.records import Result
 
 SWEEP = """
 [task]
@@ -87,6 +93,34 @@ def test_a_search_within_a_budget_says_what_is_next(command, specs, tmp_path):
     assert "search of first: 0 of 1 window known" in command("status", out)[1]
     code, told, _ = command("resume", out, "--device", "cpu", "--budget", "9")
     assert "all that was asked for is trained within the budget of 9 min" in told
+
+
+def test_status_says_what_a_search_needs_at_most_and_what_it_does_not(command, specs, tmp_path):
+    out = tmp_path / "out"
+    last = Evaluation(1, 1.0, 1.0, 0.1, 0.1)
+
+    def finish(store: Store, run_ids: Sequence[str]) -> None:
+        claims = store.claim(run_ids, "test", 60.0)
+        store.finish(
+            Result(run_id, attempt, "done", steps=1, wall_s=100.0, last=last)
+            for run_id, attempt in claims.items()
+        )
+
+    with Store.create(out) as store:
+        for path in specs:
+            engine.plan(store, read_sweep(path))
+        remember_search(store, ["first"], "edges")
+        remember_search(store, ["second"], "best")
+        finish(store, order_of(store, within_budget=False)(store.rows()).run_ids)
+    assert "at most " in command("status", out)[1]
+    with Store.open(out) as store:
+        choose = order_of(store, within_budget=False)
+        while (stage := choose(store.rows())) is not None:
+            finish(store, stage.run_ids)
+        assert store.counts()["todo"]
+    told = command("status", out)[1]
+    assert "not needed" in told
+    assert "at most" not in told
 
 
 # ---- several folders ----

@@ -217,7 +217,7 @@ class Progress:
         """What a log should hold of this event."""
         match event:
             case RunEnded():
-                left = "" if self._search else _left(self._foretell())
+                left = self._left()
                 return f"[{self.ended}/{self.runs}] {_ending(event, self._name(event.run))}{left}"
             case Remark():
                 return event.text
@@ -229,8 +229,7 @@ class Progress:
     def __rich__(self) -> RenderableType:
         bar = Table.grid(padding=(0, 1))
         share = self.done / self.total if self.total else 1.0
-        # A search trains less than all, how much less is not known before.
-        left = "" if self._search else _left(self._foretell()).lstrip(", ")
+        left = self._left().lstrip(", ")
         bar.add_row(
             f"{self.ended} of {self.runs} runs",
             ProgressBar(total=1.0, completed=share, width=40),
@@ -239,6 +238,11 @@ class Progress:
         )
         more = [Text(text) for text in (self.devices.now(), self._search) if text]
         return Group(bar, *more, self._scores())
+
+    def _left(self) -> str:
+        """A search trains less than all; how much less is not known before."""
+        seconds, most = self._foretell(), "at most " if self._search else ""
+        return "" if seconds is None else f", {most}{time_text(seconds)} left"
 
     def _scores(self) -> Table:
         rates = sorted({rate for best in self._best.values() for rate in best})
@@ -266,7 +270,3 @@ def _ending(event: RunEnded, cell: str) -> str:
     steps = "" if event.status == "failed" and not event.steps else f" steps={event.steps}"
     detail = f" ({event.detail})" if event.detail else ""
     return f"{event.status} {name}{score}{steps}{detail}"
-
-
-def _left(seconds: float | None) -> str:
-    return "" if seconds is None else f", {time_text(seconds)} left"

@@ -16,6 +16,7 @@ from recollect.analysis import (
     sentence,
 )
 from recollect.plotting.coordinates import Coordinates
+from recollect.reports.paper.searched import is_searched
 
 MOST_VERDICTS = 24  # tasks and sizes
 
@@ -44,10 +45,17 @@ def comparisons(
         key = place.task, place.width, place.depth
         panels.setdefault(key, []).append((place.label, summary))
     found = [
-        ComparedMixers(f"{task} · width {width} · {_layers(depth)}", ranking(named))
+        ComparedMixers(f"{task} · width {width} · {_layers(depth)}", _ranked(named))
         for (task, width, depth), named in panels.items()
     ]
     return [compared for compared in found if compared.sentences][:MOST_VERDICTS]
+
+
+def _ranked(named: list[tuple[str, CellSummary]]) -> list[str]:
+    """Beside windows that are known, those of cells that were tried at a few rates are not told."""
+    if any(is_searched(summary.cell) for _, summary in named):
+        return ranking(named, is_searched)
+    return ranking(named)
 
 
 def mixer_findings(

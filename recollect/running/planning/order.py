@@ -10,8 +10,9 @@ it is read from the store, so a folder goes on wherever it was stopped.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from recollect.analysis import count_text
+from recollect.analysis import count_text, group_cells
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
 from recollect.running.planning.priority import Stage, next_stage
@@ -89,6 +90,32 @@ def order_of(
         return Stage("round", tuple(rounds)) if rounds else None
 
     return choose
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """The runs of a folder that are todo and that some sweep still asks for."""
+
+    in_full: frozenset[str]
+    searched: frozenset[str]  # some of these, a search will say which
+
+
+def asked_for(store: Store, rows: Sequence[RunRow]) -> AskedFor:
+    """What is in neither part is not needed by any search."""
+    searched = searched_sweeps(store)
+    todo = {row.run_id for row in rows if row.status == "todo"}
+    in_full: set[str] = set()
+    open_: set[str] = set()
+    for name, run_ids in sweeps_by_name(store).items():
+        if name not in searched:
+            in_full |= run_ids & todo
+            continue
+        search = IN_ROUNDS[searched[name]]
+        for cell in group_cells([row for row in rows if row.run_id in run_ids]):
+            own = {row.run_id for row in cell.rows}
+            if search.next_round(cell) or any(row.status == "running" for row in cell.rows):
+                open_ |= own & todo
+    return AskedFor(frozenset(in_full), frozenset(open_ - in_full))
 
 
 def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from recollect.running.events import (
     Remark,
     RunEnded,
     RunsEvaluated,
+    SearchRound,
 )
 from recollect.running.processes.watching import RowWatcher
 from recollect.spec.run import RunSpec
@@ -335,8 +336,12 @@ def test_a_log_has_one_line_per_run_and_one_per_remark(runs):
         (7300, ", 2 h 1 min left"),
     ],
 )
-def test_the_time_left_in_words(seconds, text):
-    assert view._left(seconds) == text
+def test_the_time_left_in_words(seconds, text, monkeypatch):
+    progress = Progress([])
+    monkeypatch.setattr(progress, "_foretell", lambda: seconds)
+    assert progress._left() == text
+    progress.feed(SearchRound("sweep", "1 of 2 windows known"))
+    assert progress._left() == text.replace(", ", ", at most ")  # it needs less than all
 
 
 def test_two_variants_of_a_mixer_are_told_apart_in_lines_and_scores(make_run):

@@ -11,6 +11,8 @@ from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.running.events import SearchRound
 from recollect.running.planning.order import (
+    AskedFor,
+    asked_for,
     order_of,
     remember_search,
     search_texts,
@@ -161,6 +163,21 @@ def test_the_folder_remembers_which_sweeps_are_searched(store):
     remember_search(store, ["b"], "best")
     remember_search(store, ["d"], None)
     assert searched_sweeps(store) == {"b": "best"}
+
+
+def test_what_is_still_asked_for(store, sweeps):
+    """In full of what is not searched, at most of what is, nothing of a cell that is done."""
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    remember_search(store, ["first"], "edges")
+    first, second = ({run.run_id for run in sweep.runs} for sweep in sweeps)
+    assert asked_for(store, store.rows()) == AskedFor(frozenset(second), frozenset(first))
+    choose = order_of(store, within_budget=False)
+    while (stage := choose(store.rows())).name == "round":
+        finish(store, stage.run_ids, 0.1)
+    assert asked_for(store, store.rows()) == AskedFor(frozenset(second), frozenset())
+    remember_search(store, ["second"], "best")
+    assert asked_for(store, store.rows()) == AskedFor(frozenset(), frozenset(second))
 
 
 def test_a_search_in_words(store, sweeps):
