@@ -1,6 +1,7 @@
 """recollect: can this sequence mixer learn to recall, and how hard is it to train to do so?
 
-The public names; each is imported when first used, so that `import recollect` costs nothing.
+This module holds the public names. Each is imported when it is first used, so that
+`import recollect` is fast.
 """
 
 import os
@@ -9,9 +10,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Threads of GNU's OpenMP that wait keep their cores busy for long: where another program has the
-# core of the one they wait for, a step can take tens of times as long. Read when torch is loaded,
-# so it is set before (docs/decisions/spinning-threads.md).
+# Waiting threads of GNU OpenMP spin for a long time by default. If another program occupies the
+# core of the thread they wait for, a step can take tens of times as long. OpenMP reads the variable
+# when torch is loaded, so it is set before (docs/decisions/spinning-threads.md).
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 

@@ -1,7 +1,7 @@
-"""Every refusal this package utters, with the exit code the command line gives it.
+"""All errors that this package raises on purpose, with their exit codes on the command line.
 
-A message names the value, the rule it breaks and the remedy, in at most three lines. Anything else
-that escapes is a bug. What others wrote is shown as `printable`.
+A message names the value, the rule it breaks and the remedy, in at most three lines. Any other
+exception that escapes is a bug. Text from outside the package is shown through `printable`.
 """
 
 import errno
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# As the loader, the threads and torch say it, on a CPU often as a RuntimeError or an ImportError.
+# Messages of the loader, the thread library and torch. On a CPU they often come as a RuntimeError
+# or an ImportError.
 _NO_MEMORY = (
     "can't allocate memory",
     "cannot allocate memory",
@@ -21,8 +22,8 @@ _NO_MEMORY = (
     "not enough memory",
 )
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE}
-_LONGEST = 300  # letters of a message that this package did not write
-# What a terminal obeys instead of showing it; tabs and line breaks are text.
+_LONGEST = 300  # characters shown of a message from another package
+# Characters that a terminal interprets instead of showing; tabs and line breaks count as text.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]"
 )
@@ -31,13 +32,13 @@ _noticed: ContextVar[list[str] | None] = ContextVar("noticed", default=None)
 
 
 def command_text(*words: object) -> str:
-    """A command of this program as a shell takes it, whatever a folder is called."""
+    """A command of this program, quoted for a shell."""
     return shlex.join(["recollect", *map(str, words)])
 
 
 @contextmanager
 def noticing_damage() -> Iterator[list[str]]:
-    """Fills a list with what is left out of any results that are read inside."""
+    """Collect messages about all results that are left out by reads inside the block."""
     found: list[str] = []
     token = _noticed.set(found)
     try:
@@ -47,8 +48,9 @@ def noticing_damage() -> Iterator[list[str]]:
 
 
 def notice_damage(problem: str) -> None:
-    """Something stored is not as it was written: its reader goes on without it, and whoever called
-    it hears of it (`noticing_damage`).
+    """Report that something stored is not as it was written and is left out.
+
+    The message goes to the caller's `noticing_damage` block, if there is one.
     """
     found = _noticed.get()
     if found is not None and problem not in found:
@@ -56,17 +58,17 @@ def notice_damage(problem: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters spelt out: names and notes may come from anywhere."""
+    """The text with control characters escaped, since names and notes may come from anywhere."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class RecollectError(Exception):
-    """Base of all refusals; `exit_code` is what the command line returns."""
+    """Base class of all errors of this package; the command line exits with `exit_code`."""
 
     exit_code = 1
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and notebooks show of it: the refusal, not the way it came."""
+        """Text that IPython and notebooks show: the message without a traceback."""
         return f"{type(self).__name__}: {printable(str(self))}".splitlines()
 
 
@@ -89,11 +91,11 @@ class ResourceError(RecollectError):
 
 
 class DeviceLostError(ResourceError):
-    """A GPU refuses everything this process asks of it; another process, or GPU, may go on."""
+    """A GPU fails every call of this process; another process or GPU may still work."""
 
 
 class ReaderGone(RecollectError):  # noqa: N818 (it is no error)
-    """Nobody reads the output any more, and whoever did has all he wanted."""
+    """The reader of the output has closed it, e.g. the `head` of a pipe; this is no failure."""
 
     exit_code = 0
 
@@ -107,12 +109,12 @@ class Stopped(RecollectError):  # noqa: N818 (it is no error)
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether memory ran out, in whatever words."""
+    """Whether the error means that memory ran out, judged by its type and message."""
     return isinstance(error, MemoryError) or any(text in str(error).lower() for text in _NO_MEMORY)
 
 
 def as_refusal(error: BaseException, where: str = "") -> RecollectError:
-    """An error that nobody expected, in words for a person; `where` it happened, as " in ..."."""
+    """Turn an unexpected exception into a readable error; `where` it happened, as " in ..."."""
     if lacks_memory(error):
         return ResourceError(
             f"out of memory{where}; close other programs or use a smaller batch, width or length"

@@ -1,4 +1,4 @@
-"""Rows in, tables out: pure functions of results, with no torch, no plotting and no files."""
+"""Analysis of rows into tables: pure functions of results that use no torch, plotting or files."""
 
 from recollect.analysis.bands import BANDS as BANDS
 from recollect.analysis.bands import band as band

@@ -1,12 +1,12 @@
-"""How far seeds lie apart, as a band around their mean. The kind is chosen when something is drawn.
+"""The spread of seeds as a band around their mean. The kind is chosen when something is drawn.
 
 min-max    the lowest and the highest seed
 std        mean -+ s, s the standard deviation of the seeds (n - 1 in the denominator)
 interval   mean -+ t s / sqrt(n), t the 97.5 % quantile of Student's distribution with n - 1 degrees
            of freedom: the 95 % confidence interval of the mean if scores are normally distributed
 
-A score is a share, so a band ends at 0 and 1. A single seed shows no spread: its band has no width,
-whatever the kind.
+A score is a fraction, so a band ends at 0 and 1. A single seed shows no spread: its band has no
+width, whatever the kind.
 """
 
 import math
@@ -26,7 +26,7 @@ COVERAGE = 0.95
 def band(
     scores: Iterable[float] | Mapping[Any, float], kind: str = "min-max"
 ) -> tuple[float, float]:
-    """(low, high) of the scores, one per seed; those of a Rate may be given as they are."""
+    """Return (low, high) of the scores, one per seed; `scores` may be the dict of a Rate."""
     values = list(scores.values() if isinstance(scores, Mapping) else scores)
     if kind not in BANDS:
         raise SpecError(f"band = {shorten(kind)}: {suggest(str(kind), BANDS)}")
@@ -36,17 +36,17 @@ def band(
         return min(values), max(values)
     mean = math.fsum(values) / len(values)
     reach = deviation(values) if kind == "std" else mean_reach(values)
-    # The mean of equal scores may be off by a rounding, and a band must hold its mean.
+    # The mean of equal scores may be off by a rounding error, and a band must contain its mean.
     return min(mean, max(0.0, mean - reach)), max(mean, min(1.0, mean + reach))
 
 
 def deviation(values: list[float]) -> float:
-    """Standard deviation over seeds; 0 for a single one."""
+    """Return the standard deviation over seeds; 0 for a single seed."""
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def mean_reach(values: list[float]) -> float:
-    """Half the width of the 95 % interval of the mean; 0 for a single value."""
+    """Return half the width of the 95 % interval of the mean; 0 for a single value."""
     if len(values) < 2:
         return 0.0
     return student(len(values) - 1) * deviation(values) / math.sqrt(len(values))
@@ -54,7 +54,9 @@ def mean_reach(values: list[float]) -> float:
 
 @lru_cache
 def student(freedom: float, coverage: float = COVERAGE) -> float:
-    """The t that |T| exceeds in 1 - coverage of all cases, for so many degrees of freedom."""
+    """Return the t that |T| exceeds in 1 - coverage of all cases (`freedom`: degrees of
+    freedom).
+    """
     # With T = sqrt(freedom) tan(a), the density of a is proportional to cos(a) ** (freedom - 1).
     inside = coverage * _angles(math.pi / 2, freedom)
     low, high = 0.0, math.pi / 2
@@ -65,7 +67,7 @@ def student(freedom: float, coverage: float = COVERAGE) -> float:
 
 
 def _angles(end: float, freedom: float, pieces: int = 200) -> float:
-    """The integral of cos(a) ** (freedom - 1) from 0 to `end`, by Simpson's rule."""
+    """Return the integral of cos(a) ** (freedom - 1) from 0 to `end`, by Simpson's rule."""
     width = end / pieces
     inner = sum(
         (4 if i % 2 else 2) * math.cos(i * width) ** (freedom - 1) for i in range(1, pieces)

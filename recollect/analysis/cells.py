@@ -29,8 +29,8 @@ class Rate:
 
     lr: float
     rows: tuple[RunRow, ...]
-    scores: dict[int, float]  # by seed: diverged runs as 0, runs without a result not at all
-    drawn: tuple[RunRow, ...] = ()  # the runs of `scores` where seeds were drawn anew
+    scores: dict[int, float]  # by seed: 0 for a diverged run, no entry for a run without a result
+    drawn: tuple[RunRow, ...] = ()  # the runs behind `scores` in a resampled cell
 
     @property
     def mean(self) -> float:
@@ -47,7 +47,7 @@ class Rate:
 
     @property
     def all_diverged(self) -> bool:
-        """No run at this rate shows that it can be trained with."""
+        """Whether every run at this rate diverged: no run shows that one can train with it."""
         return len(self.diverged) == len(self.scored)
 
 
@@ -56,7 +56,7 @@ class Cell:
     """One model on one task under one recipe, at every rate and seed tried."""
 
     mixer: str
-    setting: str  # what sets it apart from other cells of the same mixer; may be empty
+    setting: str  # what distinguishes it from other cells of the same mixer; may be empty
     rates: tuple[Rate, ...]  # ascending
 
     @property
@@ -73,22 +73,22 @@ class Cell:
 
     @property
     def position_only(self) -> float:
-        """The score of a model that sees where it is asked and binds nothing; chance where nothing
-        more is known.
+        """The score of a model that knows only the position of a query and binds nothing; chance
+        where nothing more is known.
         """
-        from recollect.tasks.options.placement import position_only_accuracy  # numpy
+        from recollect.tasks.options.placement import position_only_accuracy  # imports numpy
 
         task = self.rows[0].spec.get("task", {})
         if task.get("name") != "mqar" or self.score_name != "accuracy":
             return self.chance
         try:
             return position_only_accuracy(MqarSpec.model_validate(task))
-        except (ValueError, TypeError):  # of another version
+        except (ValueError, TypeError):  # a specification of another version
             return self.chance
 
     @property
     def position_helps(self) -> bool:
-        """Whether that is more than chance, by as much as a score is written."""
+        """Whether `position_only` exceeds chance by at least one digit of a written score."""
         return self.position_only - self.chance >= 0.001
 
     @property
@@ -97,12 +97,12 @@ class Cell:
 
     @property
     def parameters(self) -> int | None:
-        """Counted on the model by the first run that was built."""
+        """The number of parameters, counted on the model of the first run that was built."""
         return next((row.parameters for row in self.rows if row.parameters is not None), None)
 
     @property
     def state_size(self) -> int | None:
-        """Floats that a decoder keeps per layer and sequence."""
+        """The number of floats that a decoder keeps per layer and sequence."""
         return next((row.state_size for row in self.rows if row.state_size is not None), None)
 
     @property
@@ -111,14 +111,14 @@ class Cell:
 
     @property
     def best(self) -> Rate | None:
-        """The rate with the best mean score, or None before any run has one. It is one where every
-        run diverged only if that is so at all of them (`all_diverged`).
+        """The rate with the best mean score, or None before any run has a score. It is a rate where
+        every run diverged only if that holds at all rates (`all_diverged`).
         """
         return _best(self.scored_rates)
 
     @property
     def all_diverged(self) -> bool:
-        """Every run so far: then there is no best rate to speak of."""
+        """Whether every run so far diverged, so that no rate can be called the best."""
         return bool(self.scored_rates) and all(rate.all_diverged for rate in self.scored_rates)
 
     @property
@@ -126,13 +126,13 @@ class Cell:
         return sum(len(rate.scores) for rate in self.rates)
 
     def window(self, tau: float = TAU) -> Window | None:
-        """W(tau) of the mean over seeds."""
+        """Return W(tau) of the mean over seeds."""
         rates = self.scored_rates
         return find_window([rate.lr for rate in rates], [rate.mean for rate in rates], tau)
 
 
 def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
-    """Cells in the order of their first run, named by what differs between them."""
+    """Group rows into cells, in the order of their first runs and named by their differences."""
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
@@ -143,8 +143,8 @@ def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
 
 
 def sparse_best(cell: Cell) -> Rate | None:
-    """The best of Zoology's four rates; None before all four have a score,
-    since the best of fewer is another search.
+    """Return the best of Zoology's four rates, or None before all four have a score: the best of
+    fewer would be the result of another search.
     """
     rates = [rate for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
     if len(rates) < len(ZOOLOGY_RATES):
@@ -153,8 +153,8 @@ def sparse_best(cell: Cell) -> Rate | None:
 
 
 def _best(rates: Sequence[Rate]) -> Rate | None:
-    """A run may score no more than the 0 of a diverged one: rates where some run did not diverge
-    come first.
+    """Return the best rate, preferring rates where some run did not diverge: such a run may also
+    score no more than the 0 of a diverged one.
     """
     eligible = [rate for rate in rates if not rate.all_diverged] or rates
     return eligible[best_index([rate.mean for rate in eligible])] if eligible else None

@@ -1,5 +1,5 @@
-"""Two sweeps compared: the cells both have, how far their best scores lie apart,
-and which windows moved.
+"""Comparison of two sweeps: the cells that both have, the difference of their best scores, and the
+windows that moved.
 
 The 95 % interval of the difference of two best means is Welch's (Student's t with the degrees of
 freedom of Welch and Satterthwaite); a difference counts only if its interval excludes zero. With a
@@ -23,23 +23,23 @@ Significance = Literal["higher", "lower", "within seed noise", "unknown"]
 
 @dataclass(frozen=True)
 class WindowShift:
-    """Where a window lies in both sweeps; distances in decades, positive towards larger rates."""
+    """A window in both sweeps; distances are in decades, positive towards larger rates."""
 
     first: Window | None
     second: Window | None
     low_by: float | None  # None unless both have a window
     high_by: float | None
-    moved: bool | None  # None: fewer than three seeds on a side, so that noise is unknown
+    moved: bool | None  # None if a side has fewer than three seeds, so that the noise is unknown
 
 
 @dataclass(frozen=True)
 class CellDifference:
-    """One cell of both sweeps; the difference is the second's less the first's."""
+    """A cell that both sweeps have; the difference is the second's value minus the first's."""
 
     name: str
     first: Cell
     second: Cell
-    difference: float | None  # of the best means; None while a side has no result
+    difference: float | None  # of the best means; None until both sides have a result
     interval: Interval | None
     verdict: Significance
     window: WindowShift
@@ -47,7 +47,7 @@ class CellDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Cells of both sweeps, and those of one alone."""
+    """The cells of both sweeps, and the cells of one sweep only."""
 
     both: tuple[CellDifference, ...]
     only_first: tuple[Cell, ...]
@@ -60,9 +60,9 @@ def compare_sweeps(
     apart_from: Collection[str] = (),
     tau: float = TAU,
 ) -> Comparison:
-    """Cells are matched by all settings but the flat keys `apart_from`, in which the sweeps differ.
-
-    Of several cells that only those keys tell apart, the first of each sweep is compared.
+    """Match cells by all settings except the flat keys `apart_from`, in which the sweeps differ,
+    and compare them. If several cells differ only in those keys, the first of each sweep is
+    compared.
     """
     left, right = _by_settings(first, apart_from), _by_settings(second, apart_from)
     return Comparison(
@@ -73,7 +73,7 @@ def compare_sweeps(
 
 
 def mean_difference(first: Rate, second: Rate) -> tuple[float, Interval | None]:
-    """The second's mean less the first's, with Welch's interval: None where a side has one seed."""
+    """Return the second mean minus the first, and Welch's interval, or None for a single seed."""
     difference = second.mean - first.mean
     sides = [list(rate.scores.values()) for rate in (first, second)]
     if any(len(scores) < 2 for scores in sides):
@@ -133,7 +133,7 @@ def _shift(first: Cell, second: Cell, tau: float) -> WindowShift:
 def _moved(
     first: tuple[Window, SeedSpread | None], second: tuple[Window, SeedSpread | None]
 ) -> bool | None:
-    """Whether the intervals of one of the edges have nothing in common."""
+    """Whether the intervals of one of the edges are disjoint."""
     here, there = _edges(*first), _edges(*second)
     if here is None or there is None:
         return None
@@ -143,7 +143,7 @@ def _moved(
 
 
 def _edges(window: Window, spread: SeedSpread | None) -> tuple[Interval, Interval] | None:
-    """Where the two edges may lie; one at the end of the grid may lie anywhere beyond it."""
+    """Return the intervals of both edges; an edge at the grid's end may lie anywhere beyond it."""
     if spread is None or spread.low_edge is None or spread.high_edge is None:
         return None
     low = (0.0, spread.low_edge[1]) if window.open_low else spread.low_edge

@@ -1,5 +1,5 @@
-"""What a run's curve shows: when it was solved, the levels at which a loss may rest, and the sudden
-changes between them ("bumps").
+"""Facts about a run's curve: the step at which it solves the task, the plateaus at which a loss may
+rest, and the sudden changes between them ("bumps").
 """
 
 import math
@@ -19,16 +19,16 @@ from recollect.tasks.options import TASKS
 from recollect.tasks.options.pairs import PairsSpec
 from recollect.tasks.options.strings import StringsSpec
 
-# A change is sudden if it is over within LONGEST of the curve's whole time, and at least CALM times
-# as fast as the loss moved just before: what falls fast from the first evaluation on, and slower
-# and slower, is a smooth curve.
+# A change is sudden if it takes at most LONGEST of the curve's whole time and is at least CALM
+# times as fast as the loss moved just before. A curve that falls fast from the first evaluation on,
+# and then slower and slower, is smooth.
 LONGEST = 0.2
 CALM = 3.0
-LEAST_SHARE = 0.1  # of the curve's range: smaller steps are not told
-LEAST_NATS = 0.25  # and never less than this, so that a curve that learns nothing has no bumps
-NOISES = 6.0  # standard deviations of the noise between evaluations that a change must exceed
+LEAST_SHARE = 0.1  # of the curve's range: smaller changes are not reported
+LEAST_NATS = 0.25  # a change has at least so many nats: a curve that learns nothing has no bumps
+NOISES = 6.0  # a change must exceed so many standard deviations of the noise between evaluations
 LEAST_POINTS = 5
-SCORE_GAIN = 0.1  # of the score above chance, from which a bump counts as one with a gain
+SCORE_GAIN = 0.1  # rise of the score above chance from which a bump counts as a gain
 
 
 Curves = Mapping[str, Sequence[Evaluation]]  # by run id
@@ -52,13 +52,13 @@ class Bump:
 
 
 def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -> int | None:
-    """The step of the first evaluation that reaches tau."""
+    """Return the step of the first evaluation that reaches tau, or None."""
     return next((point.step for point in curve if point.score(score_name) >= tau), None)
 
 
 def steps_to_solve(rate: Rate, curves: Curves, tau: float = TAU) -> float | None:
-    """Median over the seeds with a result at one rate; a seed that never solves it counts as
-    infinity. None if the median is infinite.
+    """Return the median over the seeds with a result at one rate; a seed that never solves the task
+    counts as infinity. Return None if the median is infinite or there is no result.
     """
     steps = [solve_step(curves.get(row.run_id, ()), row.score_name, tau) for row in rate.scored]
     if not steps:
@@ -68,13 +68,13 @@ def steps_to_solve(rate: Rate, curves: Curves, tau: float = TAU) -> float | None
 
 
 def thin(curve: Sequence[Evaluation], limit: int) -> list[Evaluation]:
-    """At most `limit` (two or more) points, evenly spread, the first and the last among them."""
+    """Return at most `limit` (two or more) evenly spread points, with the first and the last."""
     if len(curve) <= limit:
         return list(curve)
     return [curve[round(index * (len(curve) - 1) / (limit - 1))] for index in range(limit)]
 
 
-# What a model guesses whose loss rests at a level of `plateaus`.
+# What a model guesses while its loss rests at a level of `plateaus`.
 PLATEAU_WORDS = {
     "ln V": "any token",
     "ln V/2": "any value",
@@ -86,10 +86,11 @@ PLATEAU_WORDS = {
 
 
 def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
-    """Losses at which a model may rest before it knows the answer, by name, the highest first.
+    """Return the losses at which a model may rest before it knows the answer, by name, highest
+    first.
 
-    `task` is the task's table of a specification; one that cannot be read here has no levels. With
-    mqar's power-law placement, positions alone push the loss a little below ln K (see
+    `task` is the task's table of a specification; a table that cannot be read here has no levels.
+    With mqar's power-law placement, positions alone push the loss a little below ln K (see
     tasks/options/placement.py).
     """
     try:
@@ -115,10 +116,11 @@ def plateaus(task: Mapping[str, Any]) -> dict[str, float]:
 def bumps(
     curve: Sequence[Evaluation], score_name: str, chance: float = 0.0, loss: str = "test"
 ) -> list[Bump]:
-    """Sudden changes of the loss ("test" or "train") in the order of steps.
+    """Return the sudden changes of the loss ("test" or "train") in the order of steps.
 
-    A median of three removes single outliers first. With the task's `chance` (RunRow.chance) a
-    score that only climbs up to chance, by learning which values stand in the row, is no gain.
+    A median of three removes single outliers first. `chance` is the task's (RunRow.chance): a score
+    that only climbs up to chance, because the model learned which values occur in the row, is no
+    gain.
     """
     if loss not in ("test", "train"):
         raise SpecError(f"loss = {loss!r}: must be test or train")
@@ -143,13 +145,13 @@ def _loss(point: Evaluation, which: str) -> float:
 
 
 def _medians(values: Sequence[float]) -> list[float]:
-    """A running median of three; the ends stay."""
+    """Return the running median of three; the first and the last value are kept."""
     inner = [statistics.median(values[i - 1 : i + 2]) for i in range(1, len(values) - 1)]
     return [values[0], *inner, values[-1]]
 
 
 def _noise(values: Sequence[float]) -> float:
-    """Standard deviation of independent noise, from the median of the second differences."""
+    """Estimate the standard deviation of independent noise, from the median second difference."""
     bends = [abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)]
     return 1.4826 * statistics.median(bends) / math.sqrt(6)
 
@@ -157,11 +159,11 @@ def _noise(values: Sequence[float]) -> float:
 def _sudden(
     steps: Sequence[int], losses: Sequence[float], least: float, noise: float
 ) -> list[tuple[int, int]]:
-    """(first, last) evaluation of every sudden change of at least `least`.
+    """Return the (first, last) evaluation of every sudden change of at least `least`.
 
-    Stretches are looked for at one slope after the other, from the slowest that a sudden change can
-    have on; what was found at a slope is not looked into again. So a fall is seen whole where it
-    stands alone, and still seen where it ends a slow drift.
+    The search goes through slopes, doubling from the slowest that a sudden change can have. A
+    stretch found at one slope is not searched again at the next. An isolated fall is therefore
+    found whole, and a fall at the end of a slow drift is still found.
     """
     slopes = [
         (b - a) / (end - start)
@@ -184,7 +186,9 @@ def _sudden(
 
 
 def _stretches(slopes: Sequence[float], least: float) -> list[tuple[int, int]]:
-    """Where the loss moves at least so fast in one direction; one slower interval ends nothing."""
+    """Return where the loss moves at least this fast in one direction; a stretch may contain single
+    slower intervals.
+    """
     stretches: list[tuple[int, int]] = []
     for index, slope in enumerate(slopes):
         if abs(slope) < least:
@@ -199,7 +203,7 @@ def _stretches(slopes: Sequence[float], least: float) -> list[tuple[int, int]]:
 def _calm_before(
     steps: Sequence[int], losses: Sequence[float], first: int, last: int, noise: float
 ) -> bool:
-    """Whether the loss moved slowly, noise allowed for, over as long a time before a change."""
+    """Whether the loss moved slowly, apart from noise, for as long before a change as it lasts."""
     lasting = steps[last] - steps[first]
     start = max((i for i in range(first) if steps[first] - steps[i] >= lasting), default=0)
     if start == first:
@@ -209,8 +213,8 @@ def _calm_before(
 
 
 def _bag_of_letters(letters: int, alphabet: int) -> float:
-    """The mean entropy of the letters of a random string:
-    ln n - mean of sum(c ln c) / n, with c each letter's count.
+    """Return the mean entropy of the letters of a random string: ln n - mean of sum(c ln c) / n,
+    with c each letter's count.
     """
     share = 1 / alphabet
     repeats = sum(

@@ -1,13 +1,14 @@
 """Rows as CSV or JSON for other tools: one line, or one object, per run.
 
-Columns: the run's id, its specification by dotted key in sorted order, the recipe it amounts to,
-its results, and last TIMING_COLUMNS, which say how it was run. Two exports of the same work,
-interrupted or not, are equal but for those.
+Columns: the run's id, its specification by dotted key in sorted order, the name of its recipe, its
+results, and last TIMING_COLUMNS, which say how it was run. Two exports of the same work,
+interrupted or not, differ only in the timing columns.
 
 CSV: floats are written so that reading them back gives the same number (nan and inf as such); an
 empty cell is "none". Text that a spreadsheet would run as a formula gets a leading apostrophe,
-numbers never do; line breaks in text become "\\n", control characters "\\x1b" and the like. JSON:
-has no nan or inf, so a loss that is not finite is null; the run's status says why.
+numbers never do. Line breaks in text become "\\n", control characters "\\x1b" etc.
+
+JSON has no nan or inf, so a loss that is not finite is null; the run's status says why.
 """
 
 import csv
@@ -46,7 +47,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 
 def to_csv(rows: Sequence[RunRow]) -> str:
-    """All rows under one header; a setting that a run does not have is empty."""
+    """Return all rows under one header; a setting that a run does not have is an empty cell."""
     columns, records = to_records(rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -57,7 +58,7 @@ def to_csv(rows: Sequence[RunRow]) -> str:
 
 
 def to_records(rows: Sequence[RunRow]) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns in their order, and a record per run; one lacks the settings it does not have."""
+    """Return the columns in their order, and a record per run with only the settings it has."""
     flats = [flatten(row.spec) for row in rows]
     settings = sorted({key for flat in flats for key in flat})
     records = [
@@ -68,7 +69,7 @@ def to_records(rows: Sequence[RunRow]) -> tuple[list[str], list[dict[str, Any]]]
 
 
 def to_json(rows: Sequence[RunRow], curves: Curves | None = None) -> str:
-    """A list of objects, one a line; with `curves` each has its evaluations under `curve`."""
+    """Return a list of objects, one per line; `curves` adds each run's evaluations as `curve`."""
     lines = []
     for row in rows:
         record = {"run_id": row.run_id, "spec": row.spec, **results_of(row)}
@@ -79,7 +80,7 @@ def to_json(rows: Sequence[RunRow], curves: Curves | None = None) -> str:
 
 
 def results_of(row: RunRow) -> dict[str, Any]:
-    """Every result column of a row, then every timing column."""
+    """Return every result column of a row, then every timing column."""
     return {name: getattr(row, name) for name in (*RESULT_COLUMNS, *TIMING_COLUMNS)}
 
 
@@ -98,7 +99,7 @@ def _csv_cell(value: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The value as JSON can hold it: null for a number that is not finite, at any depth."""
+    """Return the value as JSON can hold it: null for a number that is not finite, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

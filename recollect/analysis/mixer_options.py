@@ -1,8 +1,8 @@
-"""A mixer's options in a name: the usual value goes unsaid, and a part that was put in or taken out
-has words of its own, the same in every name, figure and table.
+"""Mixer options in names: a usual value is left out, and a part that is added or removed has fixed
+words, the same in every name, figure and table.
 
-Only what this package knows has usual values. Options of a plug-in are always said: its defaults
-are known only where it is loaded, and a name must not depend on that.
+Only mixers of this package have usual values. Options of a plug-in are always mentioned: its
+defaults are known only where it is loaded, and a name must not depend on that.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from recollect.mixers.registry import MIXERS
 MIXER_OPTIONS = "model.mixer."
 KERNEL, GATE, CONV = (f"{MIXER_OPTIONS}{option}" for option in ("kernel", "gate", "conv"))
 PARTS = (KERNEL, GATE, CONV)
-WITHOUT, WITH = "without ", "+ "  # how the words of a part begin
+WITHOUT, WITH = "without ", "+ "  # the beginning of a part's words
 
 
 @cache
 def usual_options(mixer: str) -> dict[str, Any]:
-    """The options of a mixer where nothing is said about them, by flat key."""
+    """Return the default options of a mixer, by flat key."""
     kind = MIXERS.get(mixer)
     if kind is None or kind.foreign:
         return {}
@@ -32,14 +32,14 @@ def usual_options(mixer: str) -> dict[str, Any]:
 
 
 def is_usual(cell: Mapping[str, Any], key: str) -> bool:
-    """Whether an option has its usual value, which a setting that is left out has too."""
+    """Whether an option has its usual value; an option that is not given counts as usual."""
     usual = usual_options(str(cell.get(MIXER)))
     return key in usual and (cell.get(key) is None or cell[key] == usual[key])
 
 
 def part_text(mixer: str, key: str, value: Any) -> str:
-    """ "without convolution", "without gate", "+ conv on K"; empty where the value of an option
-    neither puts a part in nor takes one out.
+    """Return "without convolution", "without gate" or "+ conv on K"; empty if an option's value
+    neither adds nor removes a part.
     """
     usual = usual_options(mixer).get(key)
     if key == KERNEL and usual and value == 0:
@@ -52,5 +52,5 @@ def part_text(mixer: str, key: str, value: Any) -> str:
 
 
 def has_part(cell: Mapping[str, Any], key: str) -> bool:
-    """Whether an option of a cell puts a part in or takes one out."""
+    """Whether an option of a cell adds or removes a part."""
     return key in PARTS and bool(part_text(str(cell.get(MIXER)), key, cell.get(key)))

@@ -1,6 +1,6 @@
-"""What tells cells apart, and their names made from it; the description of a sweep.
+"""Names of cells, made from the settings that tell the cells apart, and the description of a sweep.
 
-This is the only definition of both: the page's axes and the study's figures are built on it.
+Both are defined only here: the page's axes and the study's figures are built on this file.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ from recollect.spec.cell import cell_id
 
 # A name mentions these before any other key that tells the same cells apart.
 FIRST_KEYS = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH)
-SIZES = ("task.length", "task.max_length", WIDTH, DEPTH)  # what an option may grow with
+SIZES = ("task.length", "task.max_length", WIDTH, DEPTH)  # sizes that an option may grow with
 SECTIONS = ("task", "model", "train")
-MOST_VALUES = 6  # of a varied setting that are listed one by one
+MOST_VALUES = 6  # a varied setting with more values is shown as a range
 
 Settings = Mapping[str, Any]  # by flat key
 Told = tuple[tuple[str, str], ...]  # flat keys, each with its value as text
@@ -33,7 +33,7 @@ Told = tuple[tuple[str, str], ...]  # flat keys, each with its value as text
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of a description: what it is about, and what holds."""
+    """One line of a description: its topic and its text."""
 
     topic: str
     text: str
@@ -43,7 +43,7 @@ class Fact:
 
 
 def differing_keys(cells: Sequence[Settings]) -> set[str]:
-    """The keys that have more than one value; a missing one counts as None."""
+    """Return the keys that have more than one value; a missing key counts as None."""
     keys = {key for cell in cells for key in cell}
     return {key for key in keys if len({canonical(cell.get(key)) for cell in cells}) > 1}
 
@@ -51,10 +51,12 @@ def differing_keys(cells: Sequence[Settings]) -> set[str]:
 def telling_keys(
     cells: Sequence[Settings], known: Sequence[tuple[str, ...]], keys: Iterable[str]
 ) -> list[str]:
-    """Those of `keys`, tried in their order, that are needed to tell all cells apart.
+    """Return the members of `keys` that are needed to tell all cells apart, tried in the given
+    order.
 
-    `known` is what is said of each cell already. A key is kept only if it separates cells that
-    nothing before it does: what follows from the mixer or from the length goes unsaid.
+    `known` is what a name says about each cell already. A key is kept only if it separates cells
+    that nothing before it separates; a setting that follows from the mixer or from the length is
+    left out.
     """
     groups, kept = list(known), []
     for key in keys:
@@ -68,7 +70,7 @@ def telling_keys(
 
 
 def short_labels(keys: Iterable[str]) -> dict[str, str]:
-    """The last part of each dotted key, or the whole key where two end alike."""
+    """Map each dotted key to its last part, or to the whole key where two keys end alike."""
     keys = list(dict.fromkeys(keys))
     ends = Counter(_end(key) for key in keys)
     return {key: _end(key) if ends[_end(key)] == 1 else key for key in keys}
@@ -77,16 +79,18 @@ def short_labels(keys: Iterable[str]) -> dict[str, str]:
 def settings_text(
     cell: Settings, labels: Mapping[str, str], word: Callable[[Any], str] = value_text
 ) -> str:
-    """The values of some keys, given with their labels: "width 64, kernel 4"."""
+    """Return the values of the keys in `labels`, each with its label: "width 64, kernel 4"."""
     return ", ".join(text for _, text in _told(cell, labels, word))
 
 
 def settings_told(
     cells: Sequence[Settings], keys: Iterable[str], labels: Mapping[str, str] | None = None
 ) -> list[Told]:
-    """The values of some keys in words, of each cell and with their keys: a mixer's usual options
-    go unsaid, what puts a part in or takes one out is said as such, and numbers are rounded; unless
-    two cells would read alike. `labels` replace the ends of keys.
+    """Return for each cell the values of `keys` as words, each with its key.
+
+    A mixer's usual options are left out, an option that adds or removes a part is worded as such,
+    and numbers are rounded, unless two cells would then read alike. `labels` replace the last parts
+    of keys.
     """
     named = short_labels(keys) | dict(labels or {})
     whole = [_told(cell, named, canonical) for cell in cells]
@@ -107,7 +111,7 @@ def settings_told(
 def settings_texts(
     cells: Sequence[Settings], keys: Iterable[str], labels: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The same as one text a cell."""
+    """Return what `settings_told` returns, joined to one text per cell."""
     return [", ".join(text for _, text in told) for told in settings_told(cells, keys, labels)]
 
 
@@ -127,9 +131,12 @@ def _part(cell: Settings, key: str) -> str:
 def named_keys(
     cells: Sequence[Settings], known: Sequence[tuple[str, ...]], keys: Sequence[str]
 ) -> list[str]:
-    """Those of `keys` that names mention, where `known` is said of each cell already: what tells
-    cells apart; what tells the variants of a mixer apart even where sizes do so too; and every part
-    that was put in or taken out. A cell without its convolution must not read as one with it.
+    """Return the members of `keys` that names mention, where `known` is said about each cell
+    already.
+
+    These are the keys that tell cells apart, the keys that tell the variants of a mixer apart (even
+    where sizes do so too), and every key that adds or removes a part: the name of a cell without
+    its convolution must not read like the name of one that has it.
     """
     mixers = [(canonical(cell.get(MIXER)),) for cell in cells]
     options = [key for key in keys if key.startswith(MIXER_OPTIONS) and not _grows(key, cells)]
@@ -142,8 +149,10 @@ def named_keys(
 
 
 def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
-    """(mixer, setting) of each cell, e.g. ("mamba", "width 64"): the shortest that differ, and
-    always what tells the variants of a mixer apart.
+    """Return (mixer, setting) for each cell, e.g. ("mamba", "width 64").
+
+    The names are the shortest that differ, but always mention what tells the variants of a mixer
+    apart.
     """
     by_mixer: dict[str, list[int]] = {}
     for place, cell in enumerate(cells):
@@ -155,7 +164,7 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
     names = [("", "")] * len(cells)
     for mixer, places in by_mixer.items():
         own = [cells[place] for place in places]
-        # An option that only tells the cells of another mixer apart goes unsaid.
+        # An option that only tells the cells of another mixer apart is left out.
         differing = differing_keys(own)
         said = [
             key
@@ -170,8 +179,8 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
 
 
 def _grows(key: str, cells: Sequence[Settings]) -> bool:
-    """Whether an option grows with one of the sizes, as heads do with the width: then that size
-    says what it is.
+    """Whether an option grows with one of the sizes, as heads grow with the width; that size then
+    implies the option's value.
     """
     by_mixer: dict[str, list[Settings]] = {}
     for cell in cells:
@@ -194,7 +203,7 @@ def _is_number(value: Any) -> bool:
 
 
 def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
-    """The name of each run's cell, by run id: two variants of one mixer have two names."""
+    """Map each run id to the name of the run's cell; two variants of one mixer have two names."""
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
@@ -207,7 +216,7 @@ def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
 
 
 def join_name(mixer: str, setting: str) -> str:
-    """A name in one piece: "mamba, width 64", "mamba without convolution"."""
+    """Join both parts to one name: "mamba, width 64", "mamba without convolution"."""
     if not setting:
         return mixer
     return f"{mixer}{' ' if setting.startswith((WITHOUT, WITH)) else ', '}{setting}"
@@ -217,15 +226,15 @@ def join_name(mixer: str, setting: str) -> str:
 
 
 def describe(specs: Sequence[dict[str, Any]]) -> list[Fact]:
-    """What all runs share, section by section; what goes with each mixer; what was varied."""
+    """Return what all runs share (by section), what is specific to each mixer, and what varies."""
     flats = [flatten(spec) for spec in specs]
     by_mixer: dict[str, list[dict[str, Any]]] = {}
     for flat in flats:
         by_mixer.setdefault(value_text(flat.get(MIXER, "model")), []).append(flat)
     values, own = _values(flats), {mixer: _values(group) for mixer, group in by_mixer.items()}
     varying = {key for key, found in values.items() if len(found) > 1}
-    # Options of a mixer, and whatever is the same in all its runs but not in those of others, such
-    # as its kind of block.
+    # Options of a mixer, and settings that are constant over its runs but differ between mixers,
+    # such as the kind of block.
     constant = {
         key for key in varying if all(len(found.get(key, ())) <= 1 for found in own.values())
     }
@@ -240,9 +249,9 @@ def describe(specs: Sequence[dict[str, Any]]) -> list[Fact]:
 
 
 def _section_fact(section: str, fixed: Settings) -> Fact:
-    """The settings of one section that never change."""
+    """Return the settings of one section that are the same in all runs."""
     own = [key for key in fixed if key.startswith(f"{section}.")]
-    # Seeds and other keys outside the three sections belong to how a run was made.
+    # Seeds and other keys outside of the three sections belong to the recipe.
     rest = [key for key in fixed if section == "train" and key.split(".")[0] not in SECTIONS]
     texts = [
         labelled(key.removeprefix(f"{section}."), value_text(fixed[key])) for key in [*own, *rest]
@@ -276,7 +285,7 @@ def _varied(label: str, values: list[Any]) -> str:
 
 
 def _rank(key: str) -> tuple[int, int, str]:
-    """Sorts FIRST_KEYS first, then section by section."""
+    """Sort FIRST_KEYS first, then section by section."""
     rank = FIRST_KEYS.index(key) if key in FIRST_KEYS else len(FIRST_KEYS)
     section = key.split(".")[0]
     return rank, SECTIONS.index(section) if section in SECTIONS else len(SECTIONS), key

@@ -1,4 +1,4 @@
-"""How the best score moves with a setting: width, depth, length, parameters, state size.
+"""The best score as a function of a setting: width, depth, length, parameters, state size.
 
 Every cell enters with its best rate, so a curve over widths compares models each at the rate that
 suits it.
@@ -14,30 +14,32 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.naming import join_name, name_cells
 from recollect.analysis.settings import WIDTH, canonical, cell_settings, get_setting
 
-# What may replace a flat key: counted on the model, not written in its specification.
+# Values that may be used in place of a flat key: they are counted on the model and not part of its
+# specification.
 MEASURED = ("parameters", "state_size")
-# Settings that move with another one: the study asks more pairs of longer rows, in smaller batches.
+# Settings that change together with another one: in the study, longer rows have more pairs and
+# smaller batches.
 MOVING = {"task.length": ("task.pairs", "train.batch", "train.steps", "train.evaluations")}
 
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """A cell at its best rate, at the place `x` of an axis."""
+    """A cell at its best rate, at position `x` of an axis."""
 
     x: Any
     cell: Cell
     lr: float
     mean: float
-    low: float  # of the seeds; any other band is made from `scores`
+    low: float  # lowest score of a seed; any other band is computed from `scores`
     high: float
     scores: dict[int, float]  # by seed
     parameters: int | None
-    state_size: int | None  # floats a decoder keeps per layer and sequence
+    state_size: int | None  # floats that a decoder keeps per layer and sequence
 
 
 @dataclass(frozen=True)
 class ScalingLine:
-    """Points of cells that differ in one setting (and in what moves with it), in its order."""
+    """Points of cells that differ in one setting (and in what changes with it), in its order."""
 
     mixer: str
     setting: str
@@ -49,7 +51,7 @@ class ScalingLine:
 
 
 def best_points(cells: Iterable[Cell], key: str = WIDTH) -> list[ScalingPoint]:
-    """One point per cell with a result, sorted by the flat `key` or one of MEASURED.
+    """Return one point per cell with a result, sorted by the flat `key` or one of MEASURED.
 
     Cells without a result or without the key have no place on the axis and are left out;
     `find_missing` counts the former.
@@ -63,7 +65,7 @@ def best_points(cells: Iterable[Cell], key: str = WIDTH) -> list[ScalingPoint]:
 def scaling_lines(
     cells: Sequence[Cell], key: str = WIDTH, x: str | None = None
 ) -> list[ScalingLine]:
-    """The cells as lines along `key`, over `x`: that key, or another one such as "parameters"."""
+    """Return the cells as lines along `key`, over `x`: that key or another, e.g. "parameters"."""
     members: dict[str, list[Cell]] = {}
     settings: dict[str, dict[str, Any]] = {}
     for cell in cells:
@@ -82,8 +84,8 @@ def scaling_lines(
 
 
 def rank_correlation(points: Sequence[ScalingPoint]) -> float | None:
-    """Spearman's coefficient of x and the mean score;
-    None where one of them never changes, or below two points.
+    """Return Spearman's coefficient of x and the mean score; None if one of them is constant or
+    there are fewer than two points.
     """
     try:
         return correlation(
@@ -94,7 +96,7 @@ def rank_correlation(points: Sequence[ScalingPoint]) -> float | None:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Places in ascending order; equal values share the mean of theirs."""
+    """Return ranks in ascending order; equal values share their mean rank."""
     return [
         sum(other < one for other in values) + sum(other == one for other in values) / 2
         for one in values

@@ -1,4 +1,4 @@
-"""A cell's summary as sentences: the result first, then what limits it; and how cells compare."""
+"""A cell's summary as sentences: the result first, then its limitations; comparisons of cells."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -8,11 +8,11 @@ from recollect.analysis.summary import CellSummary, count_statuses
 from recollect.analysis.windows import Window
 from recollect.analysis.wording import and_text, count_text, rate_text, score_text
 
-MOST_TOLD = 12  # cells, one by one
+MOST_TOLD = 12  # cells that get a sentence each
 
 
 def sentence(summary: CellSummary) -> str:
-    """What a cell showed, in one sentence."""
+    """Return the result of a cell as one sentence."""
     cell, best = summary.cell, summary.best
     if best is None:
         states = ", ".join(
@@ -26,7 +26,7 @@ def sentence(summary: CellSummary) -> str:
         )
     reached = f"{best_text(cell, summary.tau)} at {rate_text(best.lr)}"
     if summary.window is None:
-        # Not "not yet": a search may know enough without the rest.
+        # The text does not say "not yet": a search may know enough without the remaining runs.
         share = f", {cell.scored_runs} of {count_text(len(cell.rows), 'run')} done"
         return (
             f"{cell.name} does not solve it{share if _pending(cell) else ''}: {reached}, below "
@@ -41,8 +41,8 @@ def sentence(summary: CellSummary) -> str:
 
 
 def closing(summaries: Sequence[CellSummary], ended: Collection[str]) -> list[str]:
-    """What a call showed that ended these runs: a sentence for each cell, or, where there are many,
-    for each that it trained, and the rest counted in a line.
+    """Return the results after a call that ended the runs `ended`: a sentence for each cell, or, if
+    there are many, for each cell with such a run, and one line that counts the other cells.
     """
     if len(summaries) <= MOST_TOLD:
         return [sentence(summary) for summary in summaries]
@@ -58,7 +58,7 @@ def closing(summaries: Sequence[CellSummary], ended: Collection[str]) -> list[st
 
 
 def cautions(summary: CellSummary) -> list[str]:
-    """What limits the sentence: edges of the grid, split seeds, missing runs."""
+    """Return what limits the sentence: edges of the grid, seeds that disagree, missing runs."""
     cell, best, window = summary.cell, summary.best, summary.window
     found: list[str] = []
     if "@" in cell.mixer:
@@ -79,7 +79,7 @@ def cautions(summary: CellSummary) -> list[str]:
 
 
 def _edge_cautions(cell: Cell, what: str, at_low: bool, at_high: bool) -> list[str]:
-    """Beyond an end of the grid either nothing was planned, or runs have no result yet."""
+    """Tell apart two cases beyond an end of the grid: nothing planned, or no result yet."""
     done, planned = cell.scored_rates, cell.rates
     ends = [
         ("smaller", at_low, done[0] is planned[0]),
@@ -100,8 +100,8 @@ def _pending(cell: Cell) -> bool:
 
 
 def best_text(cell: Cell, tau: float = 1.0) -> str:
-    """best 0.93; what a mean of diverged runs is called is not a best. One below tau never reads as
-    if it reached it.
+    """Return e.g. "best 0.93". A mean over diverged runs only is not called a best. A score below
+    tau is never rounded up to tau.
     """
     if cell.best is None:
         return "no result"
@@ -109,13 +109,13 @@ def best_text(cell: Cell, tau: float = 1.0) -> str:
 
 
 def _told(score: float, tau: float) -> str:
-    """Cut off after a fourth digit where three would round up to tau."""
+    """Return the score; cut it off after a fourth digit where three would round up to tau."""
     text = score_text(score)
     return text if score >= tau or float(text) < tau else f"{math.floor(score * 1e4) / 1e4:.4f}"
 
 
 def decades_text(window: Window) -> str:
-    """1.4 decades (2e-4 to 5e-3), with "at least" where the grid ended first."""
+    """Return "1.4 decades (2e-4 to 5e-3)", with "at least" if the grid ends inside the window."""
     edges = f"{rate_text(window.low)} to {rate_text(window.high)}"
     return f"{_bound(window)}{window.decades:.1f} decades ({edges})"
 
@@ -124,18 +124,19 @@ def decades_text(window: Window) -> str:
 
 
 def several_rates(cell: Cell) -> bool:
-    """Whether there is anything to call a window: at least two rates."""
+    """Whether a cell has at least two rates; with fewer there is nothing to call a window."""
     return len(cell.scored_rates) > 1
 
 
 def ranking(
     named: Sequence[tuple[str, CellSummary]], is_searched: Callable[[Cell], bool] = several_rates
 ) -> list[str]:
-    """How cells of one task and size compare, by the names given: windows from the widest to the
-    narrowest, who does not solve it, who learns fastest, whom a sparse grid may miss.
+    """Return sentences that compare cells of one task and size under the given names: windows from
+    the widest to the narrowest, the cells that do not solve it, the fastest learner, and the cells
+    whose window a sparse grid may miss.
 
-    Nothing is said of fewer than two cells with a result, nor of the window of a cell that was not
-    searched.
+    Return nothing for fewer than two cells with a result. Leave out the windows of cells for which
+    `is_searched` is false.
     """
     scored = [(name, summary) for name, summary in named if summary.best]
     if len(scored) < 2:

@@ -1,6 +1,6 @@
-"""Settings by flat key ("model.mixer.name"): of a specification, of a cell, of a run.
+"""Settings of a specification, a cell or a run by flat key ("model.mixer.name").
 
-Specifications arrive as nested dicts, possibly of plugins: no key is assumed to exist.
+Specifications arrive as nested dicts, possibly from plugins: no key is assumed to exist.
 """
 
 import json
@@ -14,7 +14,7 @@ MIXER, WIDTH, DEPTH = "model.mixer.name", "model.width", "model.depth"
 
 
 def flatten(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"task": {"length": 64}} as {"task.length": 64}; lists and empty tables stay values."""
+    """Turn {"task": {"length": 64}} into {"task.length": 64}; lists and empty tables are values."""
     flat: dict[str, Any] = {}
     for key, value in spec.items():
         if isinstance(value, dict) and value:
@@ -25,35 +25,35 @@ def flatten(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def cell_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The flat settings that all runs of a cell share."""
+    """Return the flat settings that all runs of a cell share."""
     table = cell_table(spec)
-    if not table["train"]:  # no setting, only what is left of the table without its rate
+    if not table["train"]:  # an empty table that remains without the rate is no setting
         del table["train"]
     return flatten(table)
 
 
 def canonical(value: Any) -> str:
-    """Equal for equal values, whatever their order of keys."""
+    """Return a text that is equal for equal values, whatever their order of keys."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
 def get_setting(row: RunRow, key: str, default: Any = None) -> Any:
-    """One setting of a run by its flat key; `default` where the run has none."""
+    """Return one setting of a run by its flat key, or `default` if the run does not have it."""
     found: Any = row.spec
     for part in key.split("."):
         if not isinstance(found, dict) or part not in found:
             return default
         found = found[part]
-    # As in `flatten`: a table with entries is no value, its entries are.
+    # As in `flatten`, a table with entries is not a value; its entries are.
     return default if isinstance(found, dict) and found else found
 
 
 def select_rows(rows: Iterable[RunRow], conditions: Mapping[str, Any]) -> list[RunRow]:
-    """The rows that meet all conditions, in their order.
+    """Return the rows that meet all conditions, in their order.
 
-    {"model.depth": 1, "model.mixer.name": ("mamba", "mamba2")}: a condition is a value, several
-    values to choose from (tuple, list or set), or a function of the value. A run without the
-    setting meets only the condition None; functions are not called for it.
+    Example: {"model.depth": 1, "model.mixer.name": ("mamba", "mamba2")}. A condition is a value,
+    several values to choose from (tuple, list or set), or a function of the value. A run without
+    the setting meets only the condition None; functions are not called for it.
     """
     return [
         row

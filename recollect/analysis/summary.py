@@ -1,5 +1,5 @@
-"""One line per cell: the best rate, the window around it, the luck that a sparse grid needs, the
-steps until it is solved; and what is missing.
+"""One summary per cell: the best rate, the window around it, the luck that a sparse grid needs, the
+steps until the task is solved; and the number of missing runs.
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ from recollect.analysis.windows import TAU, Window, grid_luck
 from recollect.analysis.wording import count_text, rate_text
 from recollect.rows import STATUSES, RunRow, Status
 
-# The time of a step grows so with the width: 1.1 to 1.4 on an H200 from width 128 to 512, 1.1 to
-# 1.7 on a CPU from 32 to 256.
+# The time of a step grows with a power of the width. Measured powers: 1.1 to 1.4 on an H200 from
+# width 128 to 512, 1.1 to 1.7 on a CPU from 32 to 256.
 WIDTH_POWER = 1.4
 
 
 @dataclass(frozen=True)
 class CellSummary:
-    """The measures of one cell; what needs a finished run is None before there is one."""
+    """The measures of one cell; those that need a finished run are None until there is one."""
 
     cell: Cell
     tau: float
@@ -29,13 +29,13 @@ class CellSummary:
     window: Window | None
     spread: SeedSpread | None
     luck: float  # G(4) over the default search range
-    solved_seeds: int  # at the best rate, of len(best.scores)
+    solved_seeds: int  # at the best rate, out of len(best.scores)
     steps_to_solve: float | None  # at the best rate, median over seeds
 
 
 @dataclass(frozen=True)
 class Missing:
-    """The counts of one cell; what is planned and has no score is missing."""
+    """The run counts of one cell; a planned run without a score is missing."""
 
     cell: Cell
     planned: int
@@ -43,7 +43,7 @@ class Missing:
     failed: int
     running: int
     todo: int
-    empty_rates: tuple[float, ...]  # planned rates without a single score
+    empty_rates: tuple[float, ...]  # planned rates that have no score at all
 
     @property
     def runs(self) -> int:
@@ -55,23 +55,23 @@ class Missing:
 
 
 def summarise(cells: Sequence[Cell], curves: Curves, tau: float = TAU) -> tuple[CellSummary, ...]:
-    """One summary per cell, in the same order."""
+    """Return one summary per cell, in the same order."""
     return tuple(_summary(cell, curves, tau) for cell in cells)
 
 
 def count_statuses(rows: Sequence[RunRow]) -> dict[Status, int]:
-    """The number of runs at each status, zeros included; the sum is the number of planned runs."""
+    """Return the number of runs at each status, zeros included; they add up to the planned runs."""
     found = Counter(row.status for row in rows)
     return {status: found[status] for status in STATUSES}
 
 
 def find_missing(cells: Iterable[Cell]) -> list[Missing]:
-    """One entry per cell, complete ones included, in the same order."""
+    """Return one entry per cell, including complete cells, in the same order."""
     return [_missing(cell) for cell in cells]
 
 
 def missing_text(missing: Iterable[Missing]) -> str:
-    """How many runs lack a result, and in how many cells, as a sentence; empty if none does."""
+    """Return how many runs, in how many cells, lack a result, as a sentence; empty if none does."""
     lacking = [entry for entry in missing if not entry.is_complete]
     if not lacking:
         return ""
@@ -122,12 +122,12 @@ def _missing(cell: Cell) -> Missing:
 
 @dataclass(frozen=True)
 class _Pace:
-    """What runs that have begun took and made."""
+    """Time and steps of the runs that have begun."""
 
-    wall_s: float = 0.0  # of ended runs
-    work: float = 0.0  # their steps, each times the size of its model and batch
-    planned: int = 0  # steps of those that have begun
-    made: int = 0  # of these, what they made; all of them where a run still trains
+    wall_s: float = 0.0  # seconds of the ended runs
+    work: float = 0.0  # steps of the ended runs, each times the size of its model and batch
+    planned: int = 0  # planned steps of the runs that have begun
+    made: int = 0  # steps these runs made; for a run that still trains, its planned steps
 
     def __add__(self, other: "_Pace") -> "_Pace":
         return _Pace(
@@ -139,11 +139,12 @@ class _Pace:
 
 
 def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
-    """Seconds of training that each cell still needs; None before any run has ended.
+    """Return the seconds of training that each cell still needs; None before any run has ended.
 
-    A step takes as long as in its own ended runs; without any, as in those of its mixer, else of
-    all, in proportion to the size. A run that has not begun should end as early as those that have.
-    Runs that train side by side end sooner.
+    The time of a step is taken from the cell's own ended runs; without any, from those of its
+    mixer; otherwise from all runs, in proportion to the size. A run that has not begun is expected
+    to end as early as the runs that have. Runs that train side by side end sooner than estimated
+    here.
     """
     paces = [_pace(cell) for cell in cells]
     by_mixer: dict[str, _Pace] = {}
@@ -157,7 +158,7 @@ def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
 
 
 def _cell_remaining_s(cell: Cell, own: Sequence[_Pace], whole: _Pace) -> float | None:
-    """`own`: from the cell's to its mixer's."""
+    """`own` is the pace of the cell, then the pace of its mixer."""
     timed = next((pace for pace in (*own, whole) if pace.work and pace.wall_s), None)
     if timed is None:
         return None
@@ -183,7 +184,7 @@ def _pace(cell: Cell) -> _Pace:
 
 
 def _size(cell: Cell) -> float:
-    """What the time of a step grows with, roughly."""
+    """Return roughly what the time of a step is proportional to."""
     row = cell.rows[0]
     tokens = get_setting(row, "train.batch", 1) * get_setting(row, "task.length", 1)
     return float(tokens * get_setting(row, DEPTH, 1) * get_setting(row, WIDTH, 1) ** WIDTH_POWER)

@@ -1,4 +1,4 @@
-"""The range of learning rates that works, and the chance that a sparse grid hits it.
+"""Windows of learning rates that work, and the probability that a sparse grid hits one.
 
 Window W(tau): the decades of learning rate, contiguous around the best one, where the score is at
 least tau. An edge lies between the last rate inside and the first outside, interpolated linearly in
@@ -11,7 +11,7 @@ grid with a random offset). Then, for a window of which W' decades lie inside th
 
     G(k) = P(at least one of the k rates lies in the window) = min(1, W' / s) = min(1, k W' / D).
 
-It is exact, not an approximation: the slices repeat with period s, and an interval shorter than s
+This is exact, not an approximation: the slices repeat with period s, and an interval shorter than s
 is hit by one point at most.
 """
 
@@ -22,8 +22,8 @@ from itertools import pairwise
 
 from recollect.errors import SpecError
 
-TAU = 0.9  # the score from which a cell counts as solved, wherever nothing else is said
-# The four rates that most published numbers were searched with.
+TAU = 0.9  # default for the score from which a cell counts as solved
+# The four rates of the grid behind most published numbers.
 ZOOLOGY_RATES = (1e-4, 10 ** (-10 / 3), 10 ** (-8 / 3), 1e-2)
 # A grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate.
 SAME_RATE = 0.01
@@ -40,7 +40,7 @@ class Window:
     tau: float
     low: float
     high: float
-    open_low: bool  # the grid ends here, so the window may go on below
+    open_low: bool  # the grid ends here, so the window may extend further down
     open_high: bool
 
     @property
@@ -58,21 +58,21 @@ def is_sparse_rate(lr: float) -> bool:
 
 
 def best_index(scores: Sequence[float]) -> int:
-    """The index of the best score; of equal ones the middle, the safest of a flat top."""
+    """Return the index of the best score; of equal scores the middle, the safest of a plateau."""
     top = max(scores)
     tied = [index for index, score in enumerate(scores) if score == top]
     return tied[(len(tied) - 1) // 2]
 
 
 def mean_score(scores: Collection[float]) -> float:
-    """Scores are shares of some thousands of answers: beyond twelve digits there is nothing but
-    rounding, which would keep a mean of 0.9 below a tau of 0.9.
+    """Return the mean, rounded to twelve digits. Scores are fractions of some thousands of answers,
+    so further digits are rounding errors, which could keep a mean of 0.9 below a tau of 0.9.
     """
     return round(math.fsum(scores) / len(scores), 12)
 
 
 def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TAU) -> Window | None:
-    """The window around the best of `scores`, one per ascending rate; None if that is below tau."""
+    """Return the window around the best of `scores`, one per ascending rate; None if below tau."""
     _check(rates, scores, tau)
     if not scores or scores[best_index(scores)] < tau:
         return None
@@ -90,7 +90,7 @@ def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TA
 def grid_luck(
     window: Window | None, points: int = 4, search: tuple[float, float] = SEARCH_RANGE
 ) -> float:
-    """G(points) over the rates `search` = (lowest, highest); a lower bound for an open window."""
+    """Return G(points) over the rates `search` = (lowest, highest); a lower bound if open."""
     low, high = search
     if points < 1 or not 0 < low < high < math.inf:
         raise SpecError(

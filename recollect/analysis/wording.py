@@ -7,35 +7,35 @@ from typing import Any
 from recollect.analysis.settings import canonical
 from recollect.rows import Status
 
-MOST_RECIPES = 4  # that one line names
+MOST_RECIPES = 4  # that one line lists
 _ORDER: tuple[Status, ...] = ("done", "diverged", "failed", "running", "todo")
 
 
 def rate_text(rate: float) -> str:
-    """0.003 as 3e-3, with three digits at most: 4.64e-4."""
+    """Return 0.003 as 3e-3, with at most three digits: 4.64e-4."""
     mantissa, exponent = f"{rate:.2e}".split("e")
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def score_text(score: float) -> str:
-    """Three decimals, and never a rounded-up 1.000 for a score that is not perfect."""
+    """Return three decimals; a score that is not perfect is never rounded up to 1.000."""
     return f"{min(score, 0.999):.3f}" if score < 1 else "1.000"
 
 
 def and_text(texts: Sequence[str], word: str = "and") -> str:
-    """a, b and c"""
+    """Return "a, b and c"."""
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
 def count_text(count: int, noun: str) -> str:
-    """1 run, 2 runs, 10,000 runs."""
+    """Return "1 run", "2 runs", "10,000 runs"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def time_text(seconds: float) -> str:
-    """12 s, 3 min 20 s, 1 h 5 min; under a second"""
+    """Return "12 s", "3 min 20 s", "1 h 5 min" or "under a second"."""
     if seconds < 1:
         return "under a second"
     minutes, rest = divmod(round(seconds), 60)
@@ -46,25 +46,25 @@ def time_text(seconds: float) -> str:
 
 
 def about_text(seconds: float) -> str:
-    """An estimate: "about 12 s", "under a second"."""
+    """Return an estimate: "about 12 s", "under a second"."""
     return f"about {time_text(seconds)}" if seconds >= 1 else time_text(seconds)
 
 
 def counts_text(counts: Mapping[Status, int]) -> str:
-    """The sum of planned runs written out, so that no run can go missing unnoticed."""
+    """Return the planned runs as a sum over all statuses, so that no run is overlooked."""
     return f"{sum(counts.values())} planned = " + " + ".join(
         f"{counts[status]} {status}" for status in _ORDER
     )
 
 
 def short_counts_text(counts: Mapping[Status, int]) -> str:
-    """The same without what there is none of: "78 runs, 61 done, 17 todo"."""
+    """Return the same without statuses that no run has: "78 runs, 61 done, 17 todo"."""
     there = [f"{counts[status]:,} {status}" for status in _ORDER if counts[status]]
     return ", ".join([count_text(sum(counts.values()), "run"), *there])
 
 
 def recipes_text(labels: Iterable[str]) -> str:
-    """How many runs each recipe has, the most first: "study 351, study but dropout=0 33"."""
+    """Return the number of runs per recipe, largest first: "study 351, study but dropout=0 33"."""
     counts = Counter(labels).most_common()
     said = [f"{label} {count:,}" for label, count in counts[:MOST_RECIPES]]
     others = len(counts) - len(said)
@@ -72,7 +72,7 @@ def recipes_text(labels: Iterable[str]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A setting's value as a reader would write it."""
+    """Return a setting's value in the form a reader would write."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
@@ -90,15 +90,15 @@ def value_text(value: Any) -> str:
 
 
 def setting_text(key: str, value: Any) -> str:
-    """One setting by the last part of its key: "weight decay 0.1"."""
+    """Return one setting with the last part of its key: "weight decay 0.1"."""
     return labelled(key.split(".")[-1], value_text(value))
 
 
 def labelled(label: str, text: str) -> str:
-    """A value with its label in front: "weight decay 0.1"; a name goes without one."""
+    """Return a value with its label in front, "weight decay 0.1"; a name gets no label."""
     return text if label.split(".")[-1] == "name" else f"{spaced(label)} {text}"
 
 
 def spaced(label: str) -> str:
-    """weight_decay as "weight decay"."""
+    """Return weight_decay as "weight decay"."""
     return label.replace("_", " ").replace(".", " ")

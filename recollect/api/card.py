@@ -1,8 +1,8 @@
-"""Results as a notebook shows them: what was planned and done, and a line per cell with its best
-rate, its window and a small picture of score against rate.
+"""Results as a notebook shows them: the number of planned and finished runs, and a line per cell
+with its best rate, its window and a small picture of score against rate.
 
-Legible on light and on dark paper: text has the notebook's own colour, lines have colours that show
-on both.
+The card is legible on a light and on a dark background: text has the notebook's own colour, lines
+have colours that show on both.
 """
 
 import math
@@ -34,7 +34,7 @@ WIDTH, HEIGHT, MARGIN = 120, 24, 3  # of the small picture, in pixels
 
 @dataclass(frozen=True)
 class _Line:
-    """A cell as the table shows it; texts are empty where there is nothing to say yet."""
+    """A cell as the table shows it; a text is empty if there is no value yet."""
 
     name: str
     colour: str
@@ -48,8 +48,8 @@ class _Line:
 
 
 def card(runs: RunSet, name: str) -> str:
-    """The HTML of results; `name` is that of their folder."""
-    # A large plan must not push what is known out of the table.
+    """Return the HTML of results; `name` is the name of their folder."""
+    # Cells with a result come first, so that a large plan does not push them out of the table.
     cells = sorted(group_cells(runs.rows), key=lambda cell: cell.best is None)
     problems = [*runs.problems, *runs.conflicts]
     return _template().render(
@@ -91,7 +91,7 @@ def _line(cell: Cell, colour: str, rates: Sequence[float]) -> _Line:
 
 
 def _window_text(cell: Cell, window: Window | None) -> str:
-    """Of a single rate nothing is known but whether it works."""
+    """Return the window as text. From a single rate nothing is known except whether it works."""
     if cell.best is None:
         return ""
     return decades_text(window) if window and len(cell.scored_rates) > 1 else "none"

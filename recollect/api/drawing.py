@@ -1,4 +1,4 @@
-"""Pictures as a notebook wants them: made through pyplot, which shows them."""
+"""Pictures for notebooks: made through pyplot, which shows them."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,10 @@ from recollect.reports.pictures import PictureRequest, Source
 
 
 def draw(request: PictureRequest, sources: Sequence[Source]) -> list[Axes]:
-    """The panels of a picture; what cannot be drawn leaves no figure behind."""
-    # Made here, not where matplotlib's settings are ours for a while: with its first figure pyplot
-    # may become interactive, and that has to last, or a notebook would show no second one.
+    """Draw a picture and return its panels; if drawing fails, no figure is left behind."""
+    # The figure is made here and not inside the context with this package's matplotlib settings:
+    # pyplot may become interactive with its first figure, and that has to persist, otherwise a
+    # notebook would show no second one.
     figure = pyplot.figure(dpi=SCREEN_DPI)
 
     def make(figsize: tuple[float, float]) -> Figure:

@@ -1,4 +1,4 @@
-"""Results as pandas data frames; pandas is loaded when the first is made."""
+"""Results as pandas data frames; pandas is imported when the first one is made."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ BEST_COLUMNS = (
     *(*CELL_COLUMNS, "lr", "score", "lowest", "highest", "seeds", "solved_seeds"),
     *("steps_to_solve", "chance", "parameters", "state_size", "run_id"),
 )
-# Those of `recollect claims --json`, what is asked for most in front.
+# The columns of `recollect claims --json`, with the most wanted ones first.
 FIRST_CLAIM_COLUMNS = ("claim", "recipe", "verdict", "words", "numbers", "firmness", "statement")
 
 
@@ -40,7 +40,7 @@ def runs_frame(rows: Sequence[RunRow]) -> "pandas.DataFrame":
 
 
 def curves_frame(runs: RunSet) -> "pandas.DataFrame":
-    """What test splits add stands in dotted columns behind the others."""
+    """Make the frame; values of single test splits are in dotted columns after the others."""
     records = [
         {
             **_cell_columns(cell),
@@ -127,7 +127,7 @@ def _cell_columns(cell: Cell) -> dict[str, str]:
 
 
 def _require_tau(tau: float) -> None:
-    """Asked here too: without a run nothing else would."""
+    """Check tau here as well: without any run no other check happens."""
     if not 0 < tau <= 1:
         raise SpecError(f"tau = {tau:g}: must be above 0 and at most 1; for example tau = 0.9")
 

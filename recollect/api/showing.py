@@ -1,5 +1,5 @@
-"""Where a training that was started from Python is shown: on a terminal, below a notebook's cell,
-or nowhere.
+"""Where a training that is started from Python is shown: on a terminal, below a notebook's cell, or
+not at all.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from recollect.reports.live.view import Screen
 
-EVERY_S = 0.5  # at most so often is the picture of a notebook drawn anew
+EVERY_S = 0.5  # least seconds between two updates of a notebook's picture
 COLUMNS = 110
-MOST_LINES = 20  # the last ones, above the picture
+MOST_LINES = 20  # number of last lines kept above the picture
 FRAME = (
     '<pre style="background: none; border: 0; line-height: 1.3; white-space: pre; overflow-x: auto;'
     ' font-family: Menlo, DejaVu Sans Mono, Consolas, monospace">{code}</pre>'
@@ -28,8 +28,8 @@ FRAME = (
 
 @contextlib.contextmanager
 def shown(folder: Path, progress: bool | None) -> Iterator[Callable[[Event], None]]:
-    """A listener that shows what it hears; None shows it where a person is likely to look, on a
-    terminal and in a notebook.
+    """Yield a listener that shows the events it receives. With None they are shown on a terminal
+    and in a notebook, where a person is likely to look.
     """
     notebook = in_notebook()
     if progress or (progress is None and (notebook or sys.stdout.isatty())):
@@ -51,13 +51,13 @@ def in_notebook() -> bool:
 
 
 class NotebookScreen:
-    """One output of a cell, which changes in its place: lines, and below them the picture."""
+    """One output of a cell that is updated in place: lines, and the picture below them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lines: list[str] = []
         self._picture: RenderableType | None = None
-        self._output: Any = None  # IPython's handle on it
+        self._output: Any = None  # IPython's handle of the output
         self._drawn_at = -EVERY_S
 
     def say(self, line: str) -> None:
@@ -88,7 +88,7 @@ class NotebookScreen:
             self._output.update(drawn)
 
     def _html(self) -> str:
-        """As rich draws it on a terminal, in colours that show on light and on dark paper."""
+        """Return the HTML of what rich draws on a terminal, in colours for light and dark pages."""
         from rich.console import Console, Group
         from rich.text import Text
 

@@ -61,8 +61,8 @@ def run(
     - `keep`, `snapshots`: whose weights are kept, and at how many steps on the way; without both as
       the folder began, or the best of each cell.
     - `retry_failed`: try failed runs once more.
-    - `allow_drift`: go on with runs that were begun under other versions, threads or devices, which
-      are refused otherwise; their rows then say what differed.
+    - `allow_drift`: continue with runs that were begun under other versions, threads or devices,
+      which are refused otherwise; their rows then say what differed.
     - `listen`: called with every event of recollect/running/events.py.
     - `stop`: asked between steps; an exit code saves a checkpoint and raises `Stopped`. With
       `signals`, so does a signal that asks the process to end.
@@ -151,10 +151,10 @@ def _open(sweep: OneSweep, overrides: list[str], recipe: str | None) -> Sweep:
 
 
 def _plain(value: Any) -> Any:
-    """A copy without what TOML does not have: tuples and arrays become lists."""
+    """Return a copy without types that TOML does not have: tuples and arrays become lists."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | range):
         return [_plain(inner) for inner in value]
-    # An array or a number of NumPy's, which is not loaded for this.
+    # An array or a number of NumPy, which is not imported for this test.
     return value.tolist() if type(value).__module__ == "numpy" else value

@@ -1,4 +1,4 @@
-"""Verbs about what there is (mixers, tasks, presets, recipes) and about this machine (doctor,
+"""Verbs about what is available (mixers, tasks, presets, recipes) and this machine (doctor,
 bench).
 """
 

@@ -1,4 +1,4 @@
-"""The command line: its verbs, and what becomes of errors.
+"""The command line: its verbs, and how errors become messages and exit codes.
 
 Only this package prints, and only it knows about exit codes and signals. Nothing heavy is imported
 before it is needed: `recollect --help` and `recollect status` never load torch.
@@ -66,7 +66,7 @@ def root(
 
 
 def _short_help(verb: Callable[..., None]) -> str:
-    """The whole first sentence: left to itself, click would cut it."""
+    """Return the whole first paragraph of a verb's docstring; by default, click would cut it."""
     return " ".join((verb.__doc__ or "").split("\n\n")[0].split())
 
 
@@ -102,7 +102,7 @@ def main() -> None:
     """Run the command line; every refusal is at most three lines and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A file's name may be anything; to show it must not be an error.
+            # A file name may contain any bytes; printing one must not fail.
             stream.reconfigure(errors="backslashreplace")
     sys.exit(_exit_code())
 
@@ -132,9 +132,9 @@ def _run_verb() -> int:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 130
-    except SystemExit as ended:  # typer's own, after it has shown a completion
+    except SystemExit as ended:  # raised by typer after it has shown a completion
         return ended.code if isinstance(ended.code, int) else 1
-    except BaseException as error:  # what a plug-in raises may be of any kind
+    except BaseException as error:  # a plug-in may raise anything
         if os.environ.get("RECOLLECT_DEBUG"):
             raise
         refusal = as_refusal(error)
@@ -143,7 +143,9 @@ def _run_verb() -> int:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """A misuse of the command line: the value, the rule, and where its options are explained."""
+    """Describe a misuse of the command line: the value, the rule, and where options are
+    explained.
+    """
     from pydantic import ValidationError
 
     from recollect.spec.base import broken_rule, shorten

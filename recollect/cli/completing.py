@@ -1,6 +1,6 @@
-"""What a shell offers for the values of arguments and options: names that there are.
+"""Shell completion: the names that a shell offers for arguments and options.
 
-Each list is made when a shell asks for it, and imports what it needs then; where it is empty, the
+Each list is made when a shell asks for it, and its imports happen then; where it is empty, the
 shell offers files.
 """
 
@@ -12,12 +12,12 @@ from itertools import pairwise
 
 from recollect.cli.printing import say
 
-BREAKS = frozenset(":=")  # bash breaks words there, and what is typed here may contain them
+BREAKS = frozenset(":=")  # bash splits words at these, which values here may contain
 
 
 def offer(names: Callable[[], Iterable[str]], or_files: bool = False) -> Callable[[str], list[str]]:
-    """For typer: those of the names that begin as what was typed; `or_files`: none before anything
-    is typed.
+    """Return a completion for typer: the names that begin with what was typed. With `or_files` it
+    offers no names before anything is typed, so that the shell offers files.
     """
 
     def complete(incomplete: str) -> list[str]:
@@ -33,11 +33,13 @@ def offer(names: Callable[[], Iterable[str]], or_files: bool = False) -> Callabl
 
 @contextlib.contextmanager
 def in_whole_words() -> Iterator[None]:
-    """Where bash asks, typer is told whole words, and bash the part of each answer that it lacks:
-    it puts an answer in the place of the last piece alone, "fig1" of "paper:fig1". No other shell
-    breaks words so.
+    """Pass whole words to typer when bash asks for a completion, and return to bash only the part
+    of each answer that it lacks.
+
+    Bash splits words at BREAKS and replaces only the last piece by an answer: "fig1" of
+    "paper:fig1". No other shell splits words like this.
     """
-    words = os.environ.get("COMP_WORDS", "").split("\n")  # as typer's script joins them
+    words = os.environ.get("COMP_WORDS", "").split("\n")  # separated as in typer's script
     current = os.environ.get("COMP_CWORD", "")
     asked = os.environ.get("_RECOLLECT_COMPLETE") == "complete_bash"
     if not (asked and current.isdecimal() and int(current) < len(words)):
@@ -55,8 +57,10 @@ def in_whole_words() -> Iterator[None]:
 
 
 def join_pieces(pieces: Sequence[str]) -> tuple[list[str], str]:
-    """The words that bash has broken, and what stays of the last one when its last piece is
-    replaced. Bash does not say where there were blanks; an empty piece is a new word.
+    """Join the pieces that bash has split to words. Also return the part of the last word that
+    stays when its last piece is replaced.
+
+    Bash does not report where blanks were; an empty piece begins a new word.
     """
     words: list[str] = []
     for before, piece in pairwise(("", *pieces)):

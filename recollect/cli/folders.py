@@ -14,11 +14,11 @@ from recollect.errors import StoreError, command_text, noticing_damage
 if TYPE_CHECKING:
     from recollect.store import Store
 
-MOST_CELLS, MOST_NOTES = 60, 5  # that `status` lists
+MOST_CELLS, MOST_NOTES = 60, 5  # upper limits for what `status` lists
 
 
 def status(folder: Folder) -> None:
-    """What is planned, running and done: in all, by sweep, and cell by cell with the time left."""
+    """Show what is planned, running and done, in total, by sweep and by cell, and the time left."""
     from recollect.running.cluster.plan import is_planned
 
     if is_planned(folder):
@@ -48,7 +48,7 @@ def status(folder: Folder) -> None:
             _say_drift(store)
             _show_cells(store)
             _say_failures(store, path)
-            notes = [note for note in store.notes() if note.kind != "error"]  # said above
+            notes = [note for note in store.notes() if note.kind != "error"]  # errors: see above
             for note in notes[-MOST_NOTES:] if len(stores) == 1 else ():
                 lines = note.text.strip().splitlines() or [""]
                 say(f"note: {note.kind}: {lines[-1]}")
@@ -110,7 +110,7 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
     from recollect.store.checking.folder import check_folder
 
     load_plugins(plugin)
-    with noticing_damage():  # it is said here, all of it
+    with noticing_damage():  # all findings are printed here
         found = check_folder(folder)
     for finding in found.findings:
         complain(finding)
@@ -120,7 +120,7 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
     )
     if found.unsummed:
         older = count_text(found.unsummed, "run")
-        say(f"{older} older than checksums: whether a number was changed cannot be told")
+        say(f"{older} older than checksums: a changed number would not be noticed")
     if found.unread:
         say(
             f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right, what "
@@ -186,7 +186,7 @@ def export(
             "-o",
             "--output",
             metavar="PATH",
-            help="write there: a file; a folder for parquet or a tracker",
+            help="file to write, or a folder for parquet or a tracker",
         ),
     ] = None,
     curves: Annotated[
@@ -202,7 +202,7 @@ def export(
         bool, typer.Option("--salvage", help="read what is readable of a damaged store")
     ] = False,
 ) -> None:
-    """Results for other programs: a table of runs, a data set, or runs in an experiment tracker.
+    """Export results: a table of runs, a data set, or runs in an experiment tracker.
 
     \b
     recollect export out -o runs.csv

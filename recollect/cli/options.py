@@ -69,7 +69,7 @@ Minutes = Annotated[
     float | None,
     typer.Option(
         metavar="MINUTES",
-        help="stop after so many, start-up included; the most telling runs are trained first",
+        help="stop after this time, start-up included; the most informative runs train first",
     ),
 ]
 Search = Annotated[
@@ -95,19 +95,19 @@ AllowDrift = Annotated[
     bool,
     typer.Option(
         "--allow-drift",
-        help="go on with runs begun under other versions, threads or devices; their rows say so",
+        help="continue with runs begun under other versions, threads or devices; their rows say so",
     ),
 ]
 Snapshots = Annotated[
     int | None, typer.Option(metavar="N", help="keep weights at N steps of the training as well")
 ]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="write there instead")
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="write to this file instead")
 ]
 
 
 def load_plugins(paths: list[Path]) -> None:
-    if paths:  # else nothing here needs torch
+    if paths:  # without plug-ins torch is not needed here
         from recollect.mixers.plugins.load import load_plugin
 
         for path in paths:

@@ -1,4 +1,4 @@
-"""How the command line says things: plain lines, complaints on standard error, tables."""
+"""Output of the command line: plain lines, complaints on standard error, tables."""
 
 import sys
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MOST_COMPLAINTS = 2
 
 
 def complain(text: str) -> None:
-    """Where nobody can read it there is nothing else to do."""
+    """Print a line on standard error; if that is closed, there is no other place to report it."""
     try:
         print(f"recollect: {printable(text)}", file=sys.stderr, flush=True)
     except OSError:
@@ -25,7 +25,7 @@ def complain(text: str) -> None:
 
 
 def complain_some(lines: Sequence[str]) -> None:
-    """The first of many complaints, and how many more there are."""
+    """Print the first of many complaints, and how many more there are."""
     for line in lines[:MOST_COMPLAINTS]:
         complain(line)
     if len(lines) > MOST_COMPLAINTS:
@@ -33,22 +33,23 @@ def complain_some(lines: Sequence[str]) -> None:
 
 
 def show_step(text: str, is_last: bool = True) -> None:
-    """On a terminal, a line on standard error; the next one overwrites it unless it is the last."""
+    """On a terminal, print a line on standard error; the next overwrites all but the last one."""
     if sys.stderr.isatty():
         print(f"\r{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
 
 
 def show_written(runs: int, of: int) -> None:
-    """On a terminal, how far an export has come."""
+    """On a terminal, show how far an export has come."""
     show_step(f"{runs:,} of {of:,} runs written", is_last=runs == of)
 
 
 def render(renderable: Any) -> None:
-    """A table, or something else that rich draws."""
+    """Print a table, or something else that rich can draw."""
     from rich.console import Console, Group
     from rich.table import Table
 
-    # A pipe wants whole lines. Written here: rich ends the process where a pipe is closed.
+    # A pipe gets whole lines. They are written by `write`, since rich would end the process if the
+    # pipe is closed.
     console = Console(width=None if sys.stdout.isatty() else 200)
     parts = renderable.renderables if isinstance(renderable, Group) else [renderable]
     taken = [fit_columns(part, console) for part in parts if isinstance(part, Table)]
@@ -59,9 +60,11 @@ def render(renderable: Any) -> None:
 
 
 def fit_columns(table: "Table", console: "Console") -> int:
-    """Choose the widths of a table so that no name or number is cut off, as rich would do: headings
-    are broken into lines first, then the widest columns. Returns the columns it takes, which may be
-    more than there are. A table that has widths of its own is left as it is.
+    """Choose the widths of a table so that no name or number is cut off; rich itself would cut
+    them.
+
+    Headings are broken into lines first, then the widest columns. Return the width of the table,
+    which may exceed the console's. A table with widths of its own is left as it is.
     """
     if any(column.width or column.ratio for column in table.columns):
         return 0
@@ -76,7 +79,7 @@ def fit_columns(table: "Table", console: "Console") -> int:
 
 
 class _Spans(NamedTuple):
-    """What a column takes: all in one line, with its heading broken, with everything broken."""
+    """Widths of a column: all in one line, with its heading broken, with everything broken."""
 
     whole: int
     body: int
@@ -95,7 +98,7 @@ def _spans(column: "Column", console: "Console") -> _Spans:
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """The widest gives way first."""
+    """Reduce the widths, the widest column first, until they fit into `room` or reach `least`."""
     found = list(widths)
     while sum(found) > room:
         loose = [place for place, width in enumerate(found) if width > least[place]]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recollect.running.results import RunSet
 
 PICTURE = "score.png"
-REFRESH_S = 5.0  # of the live card: it reads the whole store
+REFRESH_S = 5.0  # interval of the live card, which reads the whole store
 
 
 def score(
@@ -92,7 +92,7 @@ def score(
                 options += [word for value in values if value for word in (name, value)]
             again = command_text("score", *mixer, *options)
             _train(asked, out, limit, device, workers, plugin, again)
-        finally:  # what failed or was stopped has a card too; what was refused was never planned
+        finally:  # failed or stopped runs appear on the card too; refused runs were never planned
             results = _results(out)
             if asked.scores(results):
                 _show(asked, results, out)
@@ -110,7 +110,7 @@ def _train(
     plugins: list[Path],
     again: str,
 ) -> None:
-    """The headline first, whatever the budget is; the same command goes on with what is left."""
+    """Train the headline first, whatever the budget; the same command goes on with what is left."""
     from recollect.cli.training import train_and_tell
 
     for stage in asked.stages():
@@ -128,7 +128,7 @@ def _train(
 
 
 def _show(asked: "ScoreRequest", results: "RunSet", out: Path | None) -> None:
-    """Tables; of what was trained also the picture, the page, and last the verdict."""
+    """Show the tables; after a training also the picture, the page, and last the verdict."""
     render(asked.tables(results))
     if out is None or not any(row.has_result for row in results.rows):
         return
@@ -152,7 +152,7 @@ def _results(out: Path | None) -> "RunSet":
 
 
 class _LiveCard:
-    """The tables as they are so far, below the progress of the training."""
+    """The tables with the results so far, below the progress of the training."""
 
     def __init__(self, asked: "ScoreRequest", out: Path):
         self.asked, self.out = asked, out

@@ -30,11 +30,12 @@ def watch(
     port: Annotated[
         int,
         typer.Option(
-            min=0, max=65_535, help="to listen on, on this machine alone; 0: any that is free"
+            min=0, max=65_535, help="port to listen on, for this machine only; 0: any free port"
         ),
     ] = 8642,
     token: Annotated[
-        bool, typer.Option("--token", help="only for whoever has the address as it is printed")
+        bool,
+        typer.Option("--token", help="require the secret token that the printed address contains"),
     ] = False,
 ) -> None:
     """Show the same page live while a sweep runs; Ctrl-C ends it."""
@@ -90,7 +91,7 @@ def inspect(
 
 
 def _ask_to_train(steps: int, seconds: float) -> None:
-    """Before a run is trained again; without a terminal nobody can be asked."""
+    """Ask before a run is trained again; refuse if there is no terminal to ask on."""
     from recollect.analysis.wording import about_text
 
     cost = f"{steps:,} steps, {about_text(seconds)}"
@@ -208,7 +209,7 @@ def claims(
     ] = False,
     output: Output = None,
 ) -> None:
-    """Every claim of the study, by recipe: reproduced, holds in n of m cells, contradicted,
+    """Judge every claim of the study, by recipe: reproduced, holds in n of m cells, contradicted,
     or not enough data and what to train next.
     """
     from recollect.reports.paper.claims import verdicts as shown

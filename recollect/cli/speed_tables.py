@@ -1,4 +1,4 @@
-"""What a sweep would cost, how far it has come, and how fast this machine trains, as tables."""
+"""Tables of a sweep's expected cost, of its progress, and of this machine's speed."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from recollect.running.processes.devices import DeviceShare
     from recollect.spec.run import RunSpec
 
-SLOWER = 0.95  # of a stored speed: less is worth a second look
+SLOWER = 0.95  # fraction of a stored speed below which a row is marked
 
 
 def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
-    """One line per shape of a sweep and their sum."""
+    """Return a table with one line per shape of a sweep, and their sum."""
     table = plain_table("shape", "runs", "done", "populations", "parameters", "memory each", "time")
     for shape, entry in zip(_shape_names(forecasts), forecasts, strict=True):
         populations = f"{entry.populations} of up to {entry.together}"
@@ -64,7 +64,7 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
 def spread_text(
     forecasts: Sequence["Forecast"], todo: Sequence["RunSpec"], shares: Sequence["DeviceShare"]
 ) -> str:
-    """What becomes of the time of one device where there are several."""
+    """Return the time that several devices need together."""
     from recollect.running.processes.spread import spread_seconds
 
     each_s = {
@@ -76,7 +76,9 @@ def spread_text(
 
 
 def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
-    """Task, mixer, width and depth; where shapes share these, what tells them apart as well."""
+    """Return task, mixer, width and depth of each shape, and other differences if these are
+    equal.
+    """
     runs = [entry.example for entry in forecasts]
     names = [
         f"{run.task.name} {run.task.train_length}, {run.model.mixer.name}, width "
@@ -95,8 +97,8 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
 
 
 def state_table(cells: Sequence[Cell], asked: "AskedFor", most: int) -> Table:
-    """A line per mixer and cell: how many runs have a result, the best so far, the time left of
-    what is asked for.
+    """Return a table with a line per mixer and cell: the number of runs with a result, the best
+    score so far, and the time left for the runs that are asked for.
     """
     times = remaining_s(cells)
     table = plain_table("cell", "done", "best so far", "window so far", "left")
@@ -123,14 +125,14 @@ def state_table(cells: Sequence[Cell], asked: "AskedFor", most: int) -> Table:
 
 
 def _done(rows: Sequence[RunRow]) -> str:
-    """How many have a result, and how many will have none."""
+    """Return how many runs have a result, and how many failed."""
     failed = sum(row.status == "failed" for row in rows)
     text = f"{sum(row.has_result for row in rows)}/{len(rows)}"
     return f"{text}, {failed} failed" if failed else text
 
 
 def _left(rows: Sequence[RunRow], seconds: float | None, asked: "AskedFor") -> str:
-    """For one process; nothing where all is done. A search may need less."""
+    """Return the time left for one process, empty if all is done. A search may need less."""
     if all(row.is_finished for row in rows):
         return ""
     if not any(_is_asked_for(row, asked) for row in rows):
@@ -152,8 +154,8 @@ def _best_so_far(cell: Cell) -> str:
 
 
 def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Group:
-    """One line per mixer and shape; with a stored result to compare with,
-    today's speed as a share of it.
+    """Return a table with one line per mixer and shape; if there is a stored result to compare
+    with, it shows today's speed relative to it.
     """
     products = f"matrix product {report.multiply_adds_per_s / 5e11:,.1f} TFLOP/s"
     about = f"{report.device}: copy {report.copy_bytes_per_s / 1e9:,.0f} GB/s, {products}"
@@ -193,7 +195,7 @@ def bench_table(report: "Report", ratios: Mapping[tuple[str, str], float]) -> Gr
 
 
 def duration(seconds: float) -> str:
-    """1.5 s, 12 min, 3.4 h: two digits that matter."""
+    """Return "1.5 s", "12 min" or "3.4 h", with two significant digits."""
     for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h")):
         if seconds < limit:
             return f"{seconds / divisor:.2g} {unit}"

@@ -1,4 +1,4 @@
-"""What there is, as tables: mixers, tasks, presets, recipes and their options."""
+"""Tables of the available mixers, tasks, presets, recipes and their options."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
@@ -24,8 +24,8 @@ def plain_table(*columns: str) -> Table:
 
 
 def mixer_table(width: int, length: int) -> Table:
-    """Name, family, parameters and state of one layer at a width and length, whether it is computed
-    fast here, what it is.
+    """Return name, family, parameters and state of one layer at a width and length, whether it has
+    a fast form here, and a summary of each mixer.
     """
     columns = (
         "mixer",
@@ -64,7 +64,7 @@ def mixer_table(width: int, length: int) -> Table:
 
 
 def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | None]:
-    """Parameters and state of one layer's mixer, the mean where layers differ."""
+    """Return parameters and state of one layer's mixer; the mean if layers differ."""
     import torch
 
     from recollect.mixers.base import Site
@@ -88,7 +88,7 @@ def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | Non
 
 
 def fast_here(core: Core) -> str:
-    """Whether the operation that a mixer spends its time in has a fast form on this machine."""
+    """Return whether the operation that takes most of a mixer's time has a fast form here."""
     from recollect.ops.dispatch import fast_form
 
     if core == "unknown":
@@ -98,7 +98,7 @@ def fast_here(core: Core) -> str:
 
 
 def together_here(spec: MixerSpec, width: int, length: int) -> str:
-    """Whether the members of a population of a plug-in are computed at once on this machine."""
+    """Return whether a plug-in computes the members of a population at once on this machine."""
     import torch
 
     from recollect.mixers.base import Site
@@ -123,7 +123,7 @@ def task_table() -> Table:
 
 
 def preset_table(presets: Sequence["Preset"]) -> Table:
-    """The study's experiments: how many runs each has at its full scale and reduced."""
+    """Return the study's experiments and the number of runs of each, at full scale and reduced."""
     table = plain_table("name", "runs", "runs of :small", "recipe", "what it shows")
     for preset in presets:
         counts = (f"{count:,}" for count in preset.runs.values())
@@ -133,7 +133,7 @@ def preset_table(presets: Sequence["Preset"]) -> Table:
 
 
 def recipe_table() -> Table:
-    """The recipes: what each is, and the tasks it covers."""
+    """Return the recipes: what each is, and the tasks it covers."""
     table = plain_table("recipe", "covers", "what it is")
     for recipe in RECIPES.values():
         table.add_row(recipe.name, ", ".join(recipe.tasks), recipe.about)
@@ -142,7 +142,7 @@ def recipe_table() -> Table:
 
 
 def mixer_options(name: str) -> Group:
-    """What a mixer is, what it wants of the model around it, and its options."""
+    """Return what a mixer is, what it needs from the model around it, and its options."""
     table = _options(name, MIXERS, "mixer")
     spec = MIXERS[name]
     lines = [f"{name}: {spec.summary}" + (f" ({spec.paper})" if spec.paper else "")]
@@ -171,7 +171,7 @@ def _options(name: str, registry: Mapping[str, type[Spec]], what: str) -> Table:
 
 
 def option_values(field: FieldInfo) -> str:
-    """What may be written: the choices, or the kind of number and its bounds."""
+    """Return the allowed values: the choices, or the bounds of a number."""
     if get_origin(field.annotation) is Literal:
         return ", ".join(toml_value(choice) for choice in get_args(field.annotation))
     bounds = {

@@ -1,4 +1,4 @@
-"""Verbs that train: demo, run, resume; and what became of runs that failed."""
+"""Verbs that train (demo, run, resume), and the verb about failed runs."""
 
 import os
 import sys
@@ -81,7 +81,7 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Plan, train and store a sweep, or several.
+    """Plan and train one or several sweeps, and store the results.
 
     \b
     recollect run sweep.toml --out out --dry-run
@@ -94,7 +94,7 @@ def run(
     load_plugins(plugin)
     sweeps = [open_sweep(spec, sets, recipe) for spec in specs]
     if dry_run:
-        show_forecast(sweeps, out, device)
+        show_forecast(sweeps, out, device, search)
         return
     train_and_tell(
         out,
@@ -122,7 +122,7 @@ def resume(
         bool, typer.Option("--retry-failed", help="try failed runs once more")
     ] = False,
 ) -> None:
-    """Continue a sweep after anything."""
+    """Continue the sweeps of a folder after an interruption."""
     limit = Budget.start(budget)
     load_plugins(plugin)
     train_and_tell(
@@ -137,16 +137,21 @@ def resume(
     )
 
 
-def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
+def show_forecast(
+    sweeps: "Sequence[Sweep]", out: Path, device: str, search: str | None = None
+) -> None:
     from recollect.analysis.wording import recipes_text
     from recollect.cli.speed_tables import forecast_table, spread_text
     from recollect.mixers.plugins.runs import require_mixers
     from recollect.running.planning.forecast import forecast
     from recollect.running.processes.devices import choose_devices, share_devices
     from recollect.running.results import RunSet
+    from recollect.running.searching.searches import IN_ROUNDS
     from recollect.spec.recipes import recipe_of
+    from recollect.spec.sweep import require_search
     from recollect.store.database import FILE
 
+    require_search(search, "--search ")
     known = RunSet.load(out).rows if (out / FILE).exists() else []
     finished = {row.run_id for row in known if row.is_finished}
     devices = choose_devices(device)
@@ -158,6 +163,11 @@ def show_forecast(sweeps: "Sequence[Sweep]", out: Path, device: str) -> None:
     if len(devices) > 1:
         todo = [run for run in runs if run.run_id not in finished]
         say(spread_text(found, todo, share_devices(devices)))
+    for kind in sorted({search or sweep.search or "" for sweep in sweeps} & IN_ROUNDS.keys()):
+        say(
+            f"--search {kind} trains only a part of that: on stored grids of 13 rates "
+            f"{IN_ROUNDS[kind].share} of the run-steps"
+        )
     say(f"recipes: {recipes_text(recipe_of(run.model_dump(mode='json')) for run in runs)}")
 
 
@@ -166,7 +176,7 @@ def _tell_timing(done: int, of: int, run: "RunSpec") -> None:
 
 
 def failures(folder: Folder) -> None:
-    """Why runs failed, each reason once, with the whole traceback that was stored."""
+    """Show why runs failed: each reason once, with its stored traceback."""
     from recollect.analysis import count_text
     from recollect.running.failures import stored_failures
     from recollect.store import Store

@@ -1,5 +1,5 @@
-"""Training as the verbs ask for it: the engine with a view of what it does, then how it ended, in
-words and as an exit code.
+"""Training for the verbs: run the engine with a view of its progress, then report how it ended, as
+text and as an exit code.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recollect.running.engine import Outcome
     from recollect.spec.sweep import Sweep
 
-OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as the shell says it of others
+OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def train_and_tell(
@@ -29,13 +29,14 @@ def train_and_tell(
     again: str | None = None,
     **arguments: Any,
 ) -> None:
-    """Call the engine with a view of what it does, stoppable by signals; say how it ended. On a
-    terminal `below` is shown below the progress. `again` is the command that goes on, if it is not
-    `resume`.
+    """Call the engine with a view of its progress, stoppable by signals, and report how it ended.
+
+    On a terminal `below` is shown below the progress. `again` is the command that continues the
+    training; None means `resume`.
     """
     from recollect.running.signals import Interrupts
 
-    interrupts = Interrupts()  # before torch, which takes its time to load
+    interrupts = Interrupts()  # before torch, which takes long to import
     from recollect.reports.live.view import TrainingView
     from recollect.running import engine
 
@@ -51,20 +52,20 @@ def train_and_tell(
             )
     except ReaderGone:
         raise Stopped(
-            "stopped, since nobody reads its output any more; go on with "
+            "stopped, since nobody reads its output any more; continue with "
             f"`{again or _resume(folder)}`",
             OUTPUT_CLOSED,
         ) from None
     except Stopped as stopped:
         if again is None:
             raise
-        raise Stopped(f"stopped; go on with `{again}`", stopped.exit_code) from None
+        raise Stopped(f"stopped; continue with `{again}`", stopped.exit_code) from None
     again = again or _resume(folder)
     _say_results(folder, budget, outcome, again, view.ended)
     if outcome.counts["running"]:
         say(f"{outcome.counts['running']} runs are being trained by another process")
     if outcome.counts["todo"] and not (budget or outcome.search):
-        complain(f"{outcome.counts['todo']} runs are left to train; go on with `{again}`")
+        complain(f"{outcome.counts['todo']} runs are left to train; continue with `{again}`")
         raise typer.Exit(1)
     if outcome.failures:
         complain(
@@ -98,7 +99,7 @@ def _say_results(
 
 
 def _resume(folder: Path) -> str:
-    """What goes on with a folder."""
+    """Return the command that continues a folder."""
     from recollect.mixers.plugins.remembered import resume_command
     from recollect.store import Store
 

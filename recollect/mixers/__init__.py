@@ -1,1 +1,1 @@
-"""The sequence mixers: one architecture a folder, its options (torch-free) beside its code."""
+"""The sequence mixers: one folder per architecture, its options (torch-free) next to its code."""

@@ -1,4 +1,4 @@
-"""From a mixer's options to its module."""
+"""Construction of a mixer's module from its options."""
 
 from importlib import import_module
 
@@ -11,7 +11,9 @@ from recollect.mixers.plugins.stack import PluginMixer
 
 
 def build_mixer(spec: MixerSpec, site: Site) -> Mixer:
-    """The mixer with these options at this place; of a stack of several kinds, its layer's."""
+    """Return the mixer with these options at this site; a stack of several kinds gives its
+    layer's.
+    """
     spec = spec.at(site.layer)
     kind = mixer_class(spec)
     mixer = kind(spec, site) if issubclass(kind, Mixer) else PluginMixer(spec, site)
@@ -20,7 +22,7 @@ def build_mixer(spec: MixerSpec, site: Site) -> Mixer:
 
 
 def mixer_class(spec: MixerSpec) -> type[nn.Module]:
-    """A Mixer, or the plain module of a plug-in."""
+    """Return a Mixer class, or the plain module of a plug-in."""
     if spec.own_name in REGISTERED:
         return REGISTERED[spec.own_name].module
     room = type(spec).__module__.rpartition(".")[0]

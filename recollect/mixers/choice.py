@@ -1,4 +1,4 @@
-"""How a specification names a mixer: by name, as a table with options, or as a list by layer."""
+"""How a specification names a mixer: a name, a table with options, or a list by layer."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +15,7 @@ _choose_registered = by_name(MIXERS, "mixer", hint=" (one of a plug-in needs --p
 
 
 def choose_single(raw: Any) -> Any:
-    """The options that a name, or a table with a name, stands for."""
+    """Return the options that a name, or a table with a name, stands for."""
     table = {"name": raw} if isinstance(raw, str) else raw
     name = table.get("name") if isinstance(table, dict) else None
     if not isinstance(name, str):
@@ -45,8 +45,8 @@ _AnySingle = Annotated[SerializeAsAny[MixerSpec], BeforeValidator(choose_single)
 
 
 class HybridSpec(MixerSpec):
-    """Layer i has entry i of the list, counted round and round;
-    the name is made of the entries' names.
+    """Several mixers in turn: layer i has entry i of the list, modulo its length. The name is made
+    of the entries' names.
     """
 
     name: str
@@ -60,9 +60,7 @@ class HybridSpec(MixerSpec):
     @model_validator(mode="before")
     @classmethod
     def _name_it(cls, raw: Any) -> Any:
-        """The name follows from the list; a given one is replaced,
-        so that equal stacks have one identity.
-        """
+        """Derive the name from the list, replacing a given one: equal stacks have one identity."""
         if not isinstance(raw, dict) or not isinstance(raw.get("layers"), list | tuple):
             return raw
         names = [
@@ -88,7 +86,7 @@ class HybridSpec(MixerSpec):
 
 
 def choose_mixer(raw: Any) -> Any:
-    """The options that `raw` stands for."""
+    """Return the options that `raw` stands for."""
     if isinstance(raw, list | tuple):
         raw = {"layers": raw}
     if not isinstance(raw, dict) or "layers" not in raw:

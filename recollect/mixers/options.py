@@ -1,7 +1,7 @@
-"""What every mixer's options share: how it wants the model around it,
-and what a catalogue says about it.
+"""Options that all mixers share: their requirements on the model around them, and their entries in
+the catalogue.
 
-Torch-free: a specification is checked before anything heavy is imported.
+This file is torch-free: a specification is checked before anything heavy is imported.
 """
 
 from typing import Any, ClassVar, Literal
@@ -10,10 +10,10 @@ from recollect.spec.base import Spec
 
 Block = Literal["mixer+mlp", "mixer", "mixer+identity", "mixer+channel-mix"]
 Norm = Literal["layer", "rms"]
-# How output projections start that shrink with the depth; see Site.rescaled.
+# Initial scale of output projections that shrink with the depth; see Site.rescaled.
 Rescale = Literal["own", "branches", "none"]
 Positions = Literal["none", "learned", "sinusoidal", "relative", "rope", "alibi"]
-# need scores of pairs of positions; the others work with every mixer
+# These act on scores of pairs of positions; the others work with every mixer.
 ON_SCORES: tuple[Positions, ...] = ("rope", "alibi")
 Family = Literal[
     "attention",
@@ -25,9 +25,9 @@ Family = Literal[
     "mixed",
     "plugin",
 ]
-# What the time of a mixer goes into. Products, solves and transforms are a library's; the others
-# walk along time, linearly in the state (scans) or not (recurrence). `fast_form` of
-# recollect/ops/dispatch.py says which of them have a compiled form on a machine.
+# The operation in which a mixer spends its time. Products, solves and transforms come from a
+# library; the others walk along time, linearly in the state (scans) or not (recurrence).
+# `fast_form` of recollect/ops/dispatch.py says which of them have a compiled form on a machine.
 Core = Literal[
     "matrix products",
     "triangular solve",
@@ -38,8 +38,8 @@ Core = Literal[
     "unknown",
 ]
 
-# What a mixer from outside may see besides its own past, when its name says so: `mine@future`. A
-# part of the name, so that no table, figure or page can leave it out.
+# What a mixer from outside may see in addition to its own past, if its name says so: `mine@future`.
+# It is part of the name, so that no table, figure or page can leave it out.
 LOOKS_AT = ("future", "rows", "everything")
 
 
@@ -57,42 +57,42 @@ class MixerSpec(Spec):
     core: ClassVar[Core] = "unknown"
     summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
-    architecture: ClassVar[str] = ""  # the class in the mixer.py beside these options
+    architecture: ClassVar[str] = ""  # the class in the mixer.py next to these options
     foreign: ClassVar[bool] = False  # code from outside this package
-    # Options that only matter together: the contract tests take these beside every single option.
+    # Options that only matter together: the contract tests run these besides every single option.
     option_combinations: ClassVar[tuple[dict[str, Any], ...]] = ()
 
     @classmethod
     def small_options(cls, width: int) -> dict[str, Any]:
-        """Options for a small width, of a mixer whose defaults are made for larger ones."""
+        """Return options for a small width, for a mixer whose defaults suit larger ones."""
         return {}
 
     @property
     def starts_closed(self) -> bool:
-        """Whether zeros among the initial weights stop gradients, at the first step alone."""
+        """Whether zeros among the initial weights block gradients, at the first step only."""
         return False
 
     @property
     def own_name(self) -> str:
-        """The name without what it looks at."""
+        """The name without what the mixer looks at."""
         return self.name.partition("@")[0]
 
     @property
     def looks_at(self) -> str:
-        """One of LOOKS_AT, or nothing: it sees its own past alone."""
+        """One of LOOKS_AT, or empty if the mixer sees only its own past."""
         return self.name.partition("@")[2]
 
     def at(self, layer: int) -> "MixerSpec":
-        """The mixer of one layer; another one than this only in a stack of several kinds."""
+        """Return the mixer of one layer; it is another one only in a stack of several kinds."""
         return self
 
     def kinds(self) -> "tuple[MixerSpec, ...]":
-        """All mixers that occur in a stack of this one."""
+        """Return all mixers that occur in a stack of this one."""
         return (self,)
 
     def check(self, width: int, depth: int, positions: Positions) -> None:
-        """Raise ValueError if this mixer cannot be built at this width and depth
-        with these positions.
+        """Raise ValueError if this mixer cannot be built at this width and depth with these
+        positions.
         """
         if positions in ON_SCORES and positions not in self.positions_inside:
             raise ValueError(

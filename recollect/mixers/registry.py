@@ -1,7 +1,7 @@
-"""The mixers by name. A new one is a folder beside this file and its line in ROOMS.
+"""The mixers by name. To add one, add a folder next to this file and its name to ROOMS.
 
-A folder NAME holds `options.py`, torch-free, with its options in OPTIONS, and `mixer.py` with the
-class that each of them names as its `architecture`.
+A folder NAME holds `options.py`, which is torch-free and lists its options in OPTIONS, and
+`mixer.py` with the class that each of them names as its `architecture`.
 """
 
 from importlib import import_module

@@ -1,3 +1,1 @@
-"""The model around a mixer: layers with a population axis, channel mixers,
-embedding, blocks and head.
-"""
+"""The model around a mixer: layers with a population axis, channel mixers, embedding and head."""

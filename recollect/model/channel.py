@@ -30,21 +30,22 @@ class MLP(nn.Module):
         self.down = Linear(population, hidden, width, init=normal(down_std))
 
     def branch(self, x: Tensor) -> Branch:
-        """With its last addition left open where that saves a pass over memory."""
+        """The output as a branch; the last addition is deferred where that saves a memory pass."""
         return Branch(*mlp(x, *weight_and_bias(self.up), *weight_and_bias(self.down)))
 
 
 class ChannelMix(Layer):
-    """RWKV-4's channel mix (Peng et al. 2023): an MLP with squared ReLU and a gate, both of a mix
-    with the token before.
+    """RWKV-4's channel mix (Peng et al. 2023).
+
+    It is an MLP with squared ReLU and a gate; both mix each token with the previous one.
 
         k = max(0, W_k (mu_k x + (1 - mu_k) x_before))^2
         y = sigmoid(W_r (mu_r x + (1 - mu_r) x_before)) * W_v k
 
-    It looks one position back, so unlike an MLP it needs the whole sequence. mu_c = (c / D)^(1 -
-    layer / layers) at the start, with the model's depth for `layers` (as RWKV-LM; Zoology takes
-    12). Linear layers have no biases and start as PyTorch's default (as Zoology; RWKV-LM starts
-    with W_v and W_r zero and W_k orthogonal).
+    It reads one position back, so unlike an MLP it needs the whole sequence. Initially
+    mu_c = (c / D)^(1 - layer / layers), where `layers` is the model's depth (as in RWKV-LM; Zoology
+    uses 12). Linear layers have no biases and PyTorch's default initial weights (as in Zoology;
+    RWKV-LM starts with W_v and W_r zero and W_k orthogonal).
     """
 
     def __init__(self, population: int, width: int, hidden: int, layer: int, layers: int):

@@ -1,11 +1,13 @@
-"""The model around any mixer: embedding + positions + pre-norm blocks + head, tied or not,
-for P members at once.
+"""The model around any mixer, for P members at once.
 
-Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. Rows
-may be each member's own: then tokens, positions and labels have P in front.
-Only labelled positions are read: after the last mixer nothing looks at other positions, so what
-that mixer does for its output (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of
-a small model) work on K positions instead of L. The loss is the same.
+It consists of embedding, positions, pre-norm blocks, and a head that may be tied to the embedding.
+
+Shapes: P population, B batch, L length, D width, K labelled positions per row, V vocabulary. If
+each member has its own rows, tokens, positions and labels have P in front.
+
+Only labelled positions are read: after the last mixer no layer uses other positions. So the output
+part of that mixer (`Mixer.at`), the last MLP, the last norm and the head (about 80 % of a small
+model) work on K positions instead of L. The loss is the same.
 """
 
 import math
@@ -33,16 +35,17 @@ from recollect.ops.layout import at_positions, rotate
 from recollect.spec.model import ModelSpec
 from recollect.tasks.base import IGNORE, Batch
 
-POSITION_STD = 0.02  # as the embedding's, so that neither drowns the other at the start
+POSITION_STD = 0.02  # equal to the embedding's, so that neither dominates at the start
 
 
 class Block(nn.Module):
-    """x += mixer(norm(x)), then x += channel(norm(x));
-    the second half may be the norm alone, or left out. In parallel: x += mixer(norm(x)) +
-    channel(norm'(x)), each with a norm of its own (GPT-NeoX).
+    """x += mixer(norm(x)), then x += channel(norm(x)).
 
-    A half hands on what it adds as a branch beside x: the next one takes the sum and its norm in
-    one pass over memory.
+    The second half may be the norm alone, or left out. With parallel residuals:
+    x += mixer(norm(x)) + channel(norm'(x)), where each half has its own norm (GPT-NeoX).
+
+    A half returns its addend as a separate branch in addition to x. The next half computes the sum
+    and its norm in one pass over memory.
     """
 
     def __init__(self, spec: ModelSpec, site: Site):
@@ -50,9 +53,9 @@ class Block(nn.Module):
         norm = LayerNorm if spec.norm == "layer" else RMSNorm
         population, width, hidden = site.population, site.width, spec.mlp_ratio * site.width
         mixer = spec.mixer.at(site.layer)
-        # The study leaves open what relative positions are where there are no scores; here the
-        # mixer sees its input rotated by an angle that grows with the position, so that products of
-        # two inputs depend on their distance.
+        # The study does not define relative positions for mixers without attention scores. Here the
+        # input of the mixer is rotated by an angle that grows with the position, so that products
+        # of two inputs depend on their distance.
         self.rotated = spec.positions == "relative" and "relative" not in mixer.positions_inside
         self.norm_mixer = norm(population, width)
         self.mixer = build_mixer(mixer, site)
@@ -67,16 +70,16 @@ class Block(nn.Module):
         self.parallel = spec.residual == "parallel"
 
     def mix(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Branch]:
-        """The first half, of x + branch: that sum, and the branch to add to it next."""
+        """Apply the first half to x + branch; return that sum and the next branch to add to it."""
         x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
         return x_PBLD, Branch(self.mixer(seen_PBLD))
 
     def mix_at(
         self, x_PBLD: Tensor, branch: Branch | None, where_BK: Tensor
     ) -> tuple[Tensor, Branch]:
-        """The same at K positions of each row."""
+        """Like `mix`, at K positions of each row."""
         x_PBLD, seen_PBLD = self._seen(x_PBLD, branch)
-        # Mixers save work at positions that all members share; at own ones they do all of it.
+        # Mixers save work only if all members share the positions.
         shared = where_BK.dim() == 2
         mixed_PBKD = (
             self.mixer.at(seen_PBLD, where_BK)
@@ -86,12 +89,15 @@ class Block(nn.Module):
         return at_positions(x_PBLD, where_BK), Branch(mixed_PBKD)
 
     def _seen(self, x_PBLD: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
-        """x + branch, and what the mixer sees of it."""
+        """x + branch, and the mixer's input made from it."""
         x_PBLD, normed_PBLD = self.norm_mixer.add(x_PBLD, branch)
         return x_PBLD, rotate(normed_PBLD) if self.rotated else normed_PBLD
 
     def transform(self, x: Tensor, branch: Branch) -> tuple[Tensor, Branch]:
-        """The second half, likewise; if it is `local` it treats every position alone."""
+        """Apply the second half to x + branch, like `mix`.
+
+        If the block is `local`, this half treats every position separately.
+        """
         if self.norm_channel is None:
             return x, branch
         x, normed = self.norm_channel.add(x, None if self.parallel else branch)
@@ -159,7 +165,7 @@ class Model(nn.Module):
 
     @property
     def layers(self) -> list[Block]:
-        """The blocks, for the type checker: a ModuleList forgets what is in it."""
+        """The blocks with their type: a ModuleList has no element type for the type checker."""
         return cast(list[Block], list(self.blocks))
 
     def forward(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
@@ -171,7 +177,7 @@ class Model(nn.Module):
         return self.embedding if self.head is None else self.head
 
     def read(self, tokens_BL: Tensor, where_BK: Tensor) -> Tensor:
-        """What the head sees of the labelled positions, (P, B * K, D)."""
+        """Input of the head at the labelled positions, (P, B * K, D)."""
         x = self.embedding(tokens_BL)
         if self.positions is not None:
             x = x + self.positions(tokens_BL.shape[-1])
@@ -192,12 +198,12 @@ class Model(nn.Module):
         return normed_PBKD.flatten(1, 2)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Each member's summed cross-entropy over its labels, (P,), to train by."""
+        """Cross-entropy summed over each member's labels, (P,), for training."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
         return head_loss(x_PMD, self._head.weight, batch.labels_BK.flatten(-2), IGNORE).sum(1)
 
     def verdict(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss, (P,), and which labels are right, (P, B * K), to judge by."""
+        """Loss, (P,), and whether each label is predicted, (P, B * K), for evaluation."""
         x_PMD = self.read(batch.tokens_BL, batch.where_BK)
         loss_PM, right_PM = head_verdict(
             x_PMD, self._head.weight, batch.labels_BK.flatten(-2), IGNORE
@@ -208,9 +214,12 @@ class Model(nn.Module):
         return sum(parameter[0].numel() for parameter in self.parameters())
 
     def state_size(self) -> int | None:
-        """Floats a step-by-step decoder keeps per layer and sequence, the mean over the layers."""
+        """Floats that a step-by-step decoder keeps per sequence, as the mean over the layers.
+
+        None if it is unknown for some layer.
+        """
         sizes = [block.mixer.state_size() for block in self.layers]
         known = [size for size in sizes if size is not None]
-        # What is not local looks one position back, and so has to keep it.
+        # A block that is not local reads one position back, so the decoder has to keep it.
         shifts = sum(self.norm.weight.shape[1] for block in self.layers if not block.local)
         return round((sum(known) + shifts) / len(known)) if len(known) == len(sizes) else None

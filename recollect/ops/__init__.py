@@ -1,3 +1,3 @@
-"""The numerics under the mixers. A folder is an operation: its plain form, the kernels that must
-equal it, and in its `__init__.py` the choice between them.
+"""Numerical operations of the mixers. Each folder is an operation: its plain form, the kernels that
+must equal it, and in its `__init__.py` the choice between them.
 """

@@ -4,9 +4,9 @@ transposing copy either way.
     to_channels:    y_PCM = weight^T x^T          dx = dy^T weight^T         dweight = x^T dy^T
     from_channels:  z_PMO = x^T weight + bias     dx = weight dz^T           dweight = x dz
 
-A matrix product reads and writes either order at the same speed; left to autograd, a gradient would
-come in the order in which the product was written, and be copied. Under autocast the products are
-in its dtype.
+A matrix product reads and writes either order at the same speed; with autograd, a gradient would
+have the order in which the product was written, and be copied. Under autocast the products are in
+its dtype.
 
 Shapes: P population, B batch, L length, M = B L rows, D, C, O channels.
 """
@@ -18,13 +18,13 @@ from torch import Tensor
 
 
 def to_channels(x_PBLD: Tensor, weight_PDC: Tensor) -> Tensor:
-    """y_PCBL; differentiable in both."""
+    """Return y_PCBL; differentiable in both."""
     y_PCM: Tensor = _ToChannels.apply(x_PBLD.flatten(1, 2), weight_PDC)
     return y_PCM.view(*y_PCM.shape[:2], *x_PBLD.shape[1:3])
 
 
 def from_channels(x_PCBL: Tensor, weight_PCO: Tensor, bias_PO: Tensor) -> Tensor:
-    """z_PBLO; differentiable in all."""
+    """Return z_PBLO; differentiable in all."""
     z_PMO: Tensor = _FromChannels.apply(x_PCBL.flatten(2), weight_PCO, bias_PO)
     return z_PMO.view(z_PMO.shape[0], *x_PCBL.shape[2:], -1)
 
@@ -69,6 +69,6 @@ class _FromChannels(torch.autograd.Function):
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """In which a product with x is made: autocast's, or x's own."""
+    """Return the dtype in which a product with x is computed: autocast's, or x's own."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype

@@ -1,7 +1,8 @@
-"""Which form of an operation runs: Triton's kernel on a GPU, numba's on a CPU, else the plain one.
+"""Choice of the form of an operation: Triton's kernel on a GPU, numba's on a CPU, else the plain
+one.
 
-Asked by the operations alone, each in the `__init__.py` of its folder. RECOLLECT_KERNELS=off, or
-`with kernels_off():`, takes the plain form everywhere.
+Only the operations call it, each in the `__init__.py` of its folder. RECOLLECT_KERNELS=off, or
+`with kernels_off():`, selects the plain form everywhere.
 """
 
 import importlib.util
@@ -19,13 +20,13 @@ _allowed = True
 
 
 def use_triton(*tensors: Tensor) -> bool:
-    """Whether a Triton kernel runs on these tensors; never in float64, kernels add in float32."""
+    """Whether a Triton kernel runs on these tensors; never in float64: kernels add in float32."""
     suited = all(tensor.is_cuda and tensor.dtype != torch.float64 for tensor in tensors)
     return suited and has_triton() and are_kernels_on()
 
 
 def use_numba(*tensors: Tensor) -> bool:
-    """Whether a function compiled for this CPU runs on these tensors; those are in float32."""
+    """Whether a function compiled for this CPU runs on these tensors; it needs float32."""
     suited = all(
         tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors
     )
@@ -38,7 +39,7 @@ def are_kernels_on() -> bool:
 
 @contextmanager
 def kernels_off() -> Iterator[None]:
-    """Plain operations inside, whatever the device."""
+    """Use plain operations within the context, whatever the device."""
     global _allowed
     before, _allowed = _allowed, False
     try:
@@ -48,9 +49,10 @@ def kernels_off() -> Iterator[None]:
 
 
 def product_precision(exact: Literal["ieee", "tf32x3"]) -> str:
-    """How a kernel multiplies float32 numbers: in tf32, or `exact` where PyTorch is asked to be.
+    """Return how a kernel multiplies float32 numbers: in tf32, or `exact` if PyTorch is set to be
+    exact.
 
-    "ieee" is on the plain units; three products of tf32 parts ("tf32x3") lack its last digit or
+    "ieee" runs on the plain units; three products of tf32 parts ("tf32x3") lose its last digit or
     two, and need fewer registers.
     """
     return exact if torch.get_float32_matmul_precision() == "highest" else "tf32"
@@ -63,7 +65,7 @@ def has_triton() -> bool:
 
 @cache
 def has_numba() -> bool:
-    """False too on a Python or with a NumPy that is newer than numba knows."""
+    """Whether numba can be imported; it cannot with a Python or a NumPy newer than it supports."""
     try:
         import numba  # noqa: F401
     except ImportError:
@@ -71,14 +73,15 @@ def has_numba() -> bool:
     return True
 
 
-# The cores of mixers (`core` of their options) that need a compiled form of our own: without one
-# they are loops over time in Python. All others are a library's products, transforms and solves.
+# The cores of mixers (`core` of their options) that need a compiled form of this package: without
+# one they are loops over time in Python. All others are a library's products, transforms and
+# solves.
 TRITON_CORES = frozenset({"selective scan", "scan", "recurrence"})
 NUMBA_CORES = frozenset({"selective scan"})
 
 
 def fast_form(core: str) -> str | None:
-    """What computes a core fast on this machine, None where it is a loop over time."""
+    """Return what computes a core fast on this machine, or None if it is a loop over time."""
     if core not in TRITON_CORES | NUMBA_CORES:
         return core
     if not are_kernels_on():

@@ -9,32 +9,32 @@ from torch import Tensor
 
 
 def split_heads(x_PBLE: Tensor, heads: int) -> Tensor:
-    """x_PBHLD, a view."""
+    """Return x_PBHLD, a view."""
     return x_PBLE.unflatten(-1, (heads, -1)).transpose(2, 3)
 
 
 def merge_heads(x_PBHLD: Tensor) -> Tensor:
-    """x_PBLE: what `split_heads` came from."""
+    """Return x_PBLE, the inverse of `split_heads`."""
     return x_PBHLD.transpose(2, 3).flatten(3)
 
 
 def at_positions(x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-    """x_PBKD: some positions of each row, the same for all members, or (where_PBK) each member's
-    own.
+    """Return x_PBKD: some positions of each row, the same for all members, or (where_PBK) separate
+    ones for each member.
     """
     return x_PBLD.gather(2, places(where_BK, x_PBLD))
 
 
 def places(where_BK: Tensor, like_PBLD: Tensor) -> Tensor:
-    """The index that `gather` and `scatter` along the positions of such a tensor take."""
+    """Return the index for `gather` and `scatter` along the positions of such a tensor."""
     return where_BK[..., None].expand(like_PBLD.shape[0], -1, -1, like_PBLD.shape[3])
 
 
 def rotate(x: Tensor, base: float = 10_000.0, start: int = 0) -> Tensor:
-    """Rotary positions (Su et al. 2021) for x (..., L, D), L positions from `start` on.
+    """Apply rotary positions (Su et al. 2021) to x (..., L, D), L positions from `start` on.
 
     Pairs of channels (i, i + D/2) turn by an angle that grows with the position, so that a score of
-    two depends on their distance alone.
+    two positions depends only on their distance.
     """
     length, width = x.shape[-2:]
     half = width // 2

@@ -1,4 +1,4 @@
-"""Matrix products that carry the population: x (P, ..., I) times weight[p] (I, O), plus bias[p]."""
+"""Matrix products with a population axis: x (P, ..., I) times weight[p] (I, O), plus bias[p]."""
 
 import torch
 from torch import Tensor

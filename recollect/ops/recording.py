@@ -1,4 +1,4 @@
-"""Work on a GPU as a CUDA graph: recorded once, replayed as one launch.
+"""Recording of GPU work as a CUDA graph, which is replayed as one launch.
 
 The work must read and write the same tensors every time, read no value on the host, and have no
 effect in Python.
@@ -13,9 +13,11 @@ import torch
 
 
 def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """Its operations on the current stream, which is not the default one; they are not run."""
+    """Record the operations of `work` on the current stream, which must not be the default one,
+    without running them.
+    """
     graph = torch.cuda.CUDAGraph()
-    # Garbage may be another recording, and freeing one invalidates the one being made.
+    # Garbage may contain another recording, and freeing one invalidates the one being made.
     with (
         no_garbage_collection(),
         torch.cuda.graph(graph, stream=torch.cuda.current_stream()),
@@ -26,7 +28,7 @@ def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 @contextlib.contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Collected once before, and not inside; restored afterwards."""
+    """Collect garbage once, then disable the collector within the context."""
     gc.collect()
     enabled = gc.isenabled()
     gc.disable()
@@ -39,11 +41,11 @@ def no_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def refusing_to_wait() -> Iterator[None]:
-    """Whatever waits for the device raises RuntimeError: it could not be recorded."""
+    """Raise RuntimeError for operations that wait for the device; they cannot be recorded."""
     before = torch.cuda.get_sync_debug_mode()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch calls the mode a prototype, once
+            warnings.simplefilter("ignore")  # torch warns once that the mode is a prototype
             torch.cuda.set_sync_debug_mode("error")
         yield
     finally:
@@ -52,7 +54,7 @@ def refusing_to_wait() -> Iterator[None]:
 
 @contextlib.contextmanager
 def beside_the_stream(device: torch.device) -> Iterator[None]:
-    """On a stream of its own, after all that is queued and before all that follows."""
+    """Use a separate stream, after all that is queued and before all that follows."""
     if device.type != "cuda":
         yield
         return
@@ -60,4 +62,4 @@ def beside_the_stream(device: torch.device) -> Iterator[None]:
     own.wait_stream(outside)
     with torch.cuda.stream(own):
         yield
-    torch.cuda.synchronize(device)  # what was allocated there is freed on return
+    torch.cuda.synchronize(device)  # memory allocated on it is freed on return

@@ -1,10 +1,10 @@
 """Sums over all segments of a sequence:
-the logarithm of what a decay leaves of position j at position i.
+the logarithm of the fraction of position j that a decay leaves at position i.
 
     s[i, j] = x_{j+1} + ... + x_i for j <= i,        -inf above the diagonal
 
-so that exp(s) is the causal matrix of decays, with no infinity on the way (masked before the
-exponential) and gradients without NaN.
+so that exp(s) is the causal matrix of decays. It is masked before the exponential, so that no
+infinity occurs and gradients have no NaN.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def segment_sums(x: Tensor) -> Tensor:
-    """(..., L) -> (..., L, L), rows i and columns j.
+    """Map (..., L) to (..., L, L), rows i and columns j.
 
     Differences of running sums lose the digits of short segments late in a long sequence: in
     float32, a decay of e^-1 per step is wrong by 1e-5 after 200 steps. In float64 they do not,

@@ -1,5 +1,5 @@
-"""What the kernels of LSTM and GRU share: one program walks through time with some rows of a member
-and its recurrent weights.
+"""Functions that the kernels of LSTM and GRU share: one program walks through time with some rows
+of a member and its recurrent weights.
 
 Shapes: P population, B batch, L length, D width; in a kernel R rows, W channels.
 """
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
 
-ROWS = 64  # what a Hopper product is made of
-# Bytes of weights on chip, of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32.
+ROWS = 64  # rows of a product on Hopper
+# Bytes of weights on chip, out of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32.
 LARGEST = 128 * 1024
 
 
@@ -51,7 +51,7 @@ def _channels(width: int) -> int:
 
 
 def previous(h_PBLD: Tensor) -> Tensor:
-    """h_{t-1} for every t, all rows as one axis: (P, B L, D)."""
+    """Return h_{t-1} for every t, all rows as one axis: (P, B L, D)."""
     before_PBLD = torch.empty_like(h_PBLD)
     before_PBLD[:, :, 0] = 0
     before_PBLD[:, :, 1:] = h_PBLD[:, :, :-1]
@@ -65,21 +65,21 @@ def tanh(x):
 
 @triton.jit
 def own_rows(batch, length, width, R: tl.constexpr, W: tl.constexpr):
-    """Of this program: its member, where its rows of a tensor (P, B, L, D) start, its rows and
-    channels, and which of them exist.
+    """Return this program's member, where its rows of a tensor (P, B, L, D) start, its rows and
+    channels, and which of them are valid.
     """
     tiles = tl.cdiv(batch, R)
     p = (tl.program_id(0) // tiles).to(tl.int64)
     first = (tl.program_id(0) % tiles) * R
     row, column = tl.arange(0, R)[:, None], tl.arange(0, W)[None, :]
     inside = (first + row < batch) & (column < width)
-    # 64 bits for one number; within a tile 32 bits do.
+    # 64 bits for the start; 32 bits are enough within a tile.
     return p, (p * batch + first) * length * width, row, column, inside
 
 
 @triton.jit
 def weights(recur_ptr, p, gate, width, dtype: tl.constexpr, GATES: tl.constexpr, W: tl.constexpr):
-    """U of one gate, (D, D)."""
+    """Load U of one gate, (D, D)."""
     row, column = tl.arange(0, W)[:, None], tl.arange(0, W)[None, :]
     place = (p * width + row) * GATES * width + gate * width + column
     return tl.load(recur_ptr + place, mask=(row < width) & (column < width), other=0.0).to(dtype)
@@ -87,14 +87,14 @@ def weights(recur_ptr, p, gate, width, dtype: tl.constexpr, GATES: tl.constexpr,
 
 @triton.jit
 def bias(bias_ptr, p, gate, width, GATES: tl.constexpr, W: tl.constexpr):
-    """b of one gate, (1, D)."""
+    """Load b of one gate, (1, D)."""
     column = tl.arange(0, W)[None, :]
     return tl.load(bias_ptr + (p * GATES + gate) * width + column, mask=column < width, other=0.0)
 
 
 @triton.jit
 def load_gate(gates_ptr, gate, width, inside):
-    """One gate of the rows whose gates start at `gates_ptr`, (R, D)."""
+    """Load one gate of the rows whose gates start at `gates_ptr`, (R, D)."""
     return tl.load(gates_ptr + gate * width, mask=inside, other=0.0).to(tl.float32)
 
 

@@ -1,1 +1,1 @@
-"""How pictures look, on the page and in figures: colours, markers, settings, sheets."""
+"""The look of pictures, on the page and in figures: colours, markers, settings, sheets."""

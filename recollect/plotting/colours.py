@@ -1,13 +1,13 @@
 """The only table of colours: a mixer has one colour, marker and dash pattern in every picture.
 
-The seven colours of Okabe and Ito that show on white go to the models of the study, with a dark red
-and an indigo for the two that remain: simulated for the three kinds of colour blindness, no two of
+The models of the study have the seven colours of Okabe and Ito that show on white, and a dark red
+and an indigo for the remaining two: simulated for the three kinds of colour blindness, no two of
 these nine come closer than Okabe and Ito's own. The other mixers have colours that a reader with
-normal sight tells apart, near those of their family; markers and dashes tell all mixers apart
-without colour. A mixer that is not in the table has a colour made from its name, of the hues that
-the models of the study leave: greens brighter than Hyena's, and from blue to magenta.
+normal sight can tell apart, close to those of their family; markers and dashes tell all mixers
+apart without colour. A mixer that is not in the table gets a colour computed from its name, with a
+hue that the models of the study do not use: greens brighter than Hyena's, and blue to magenta.
 
-No matplotlib here: the page takes its colours from this file too.
+This file does not import matplotlib, because the page takes its colours from it too.
 """
 
 import colorsys
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 Dashes = tuple[float, ...]  # lengths drawn and skipped in turn, in line widths; (): solid
 
-# For what is no mixer: the heads of a model, ways to search.
+# For lines that are not mixers: the heads of a model, ways to search.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "D", "^", "v", "P", "h", "p", "<", ">", "d")  # as matplotlib calls them
 DASHES: tuple[Dashes, ...] = (
@@ -45,7 +45,7 @@ class LineStyle:
 
     @property
     def stroke(self) -> str | tuple[int, Dashes]:
-        """The dashes as matplotlib takes them."""
+        """The dashes in the form that matplotlib expects."""
         return (0, self.dashes) if self.dashes else "-"
 
 
@@ -80,13 +80,14 @@ MIXER_STYLES: dict[str, LineStyle] = {
         ("lstm", "#8811AA", "d", 3),
     )
 }
-# Further variants of a mixer, as shares of white (above 0) or black (below) in its colour.
+# Shades for further variants of a mixer: the fraction of white (above 0) or black (below 0) mixed
+# into its colour.
 SHADES = (0.0, 0.3, -0.4, 0.55, -0.6)
 
-# Text and guides of every figure.
+# Text and guides in every figure.
 INK, FAINT = "#333333", "#8a8a8a"
-NO_RESULT = "#c4c4c4"  # hatches
-# The page's own: text, borders, states, and what stands behind and around its plots.
+NO_RESULT = "#c4c4c4"  # colour of the hatching
+# The page's colours: text, borders, states, and what lies behind and around its plots.
 PAGE = {
     "ink": "#1f2328",
     "soft": "#5b636d",
@@ -101,13 +102,13 @@ PAGE = {
     "warn": "#a84800",
     "key": PALETTE[0],
 }
-SCORE_SCALE = ("#f4f8fb", "#cfe3f0", "#9cc7e0", "#5fa4cb", "#0072b2")  # one hue: ordered in grey
+SCORE_SCALE = ("#f4f8fb", "#cfe3f0", "#9cc7e0", "#5fa4cb", "#0072b2")  # its order shows in grey
 _VIRIDIS = (
     *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
     *("#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"),
 )
 RATE_SCALE = _VIRIDIS[:-1]  # without its palest end, which would not show on white
-# The same on a dark page.
+# The same for a dark page.
 DARK_PAGE = {
     "ink": "#e6e9ed",
     "soft": "#a3abb5",
@@ -124,19 +125,20 @@ DARK_PAGE = {
 }
 DARK_SCORE_SCALE = ("#1b2630", "#1d4258", "#24658c", "#2f8bc0", "#7cc4ee")
 DARK_RATE_SCALE = _VIRIDIS[3:]
-LEAST_CONTRAST = 4.0  # of a line against the page behind it, as WCAG counts it
+LEAST_CONTRAST = 4.0  # of a line against the page behind it, by WCAG's definition
 
 
 def mixer_style(mixer: str) -> LineStyle:
-    """A mixer's own style; one that is not in the table gets it from its name, always the same."""
+    """Return a mixer's style; without an entry in the table, a fixed one made from its name."""
     return MIXER_STYLES.get(mixer) or _style_from_name(mixer)
 
 
 def line_styles(shown: Iterable[tuple[str, str]]) -> dict[str, LineStyle]:
-    """The style of each label of a picture, from the label and the mixer of each cell in it.
+    """Return the style of each label of a picture, given the label and the mixer of each cell in
+    it.
 
-    The label that most cells of a mixer have, or the first of those, has the mixer's own style;
-    others have a shade of its colour with marker and dashes that are free.
+    The label that most cells of a mixer have (the first such label in case of a tie) gets the
+    mixer's own style; the others get a shade of its colour with a free marker and dash pattern.
     """
     cells = Counter(shown)
     variants = Counter[str]()
@@ -153,19 +155,19 @@ def line_styles(shown: Iterable[tuple[str, str]]) -> dict[str, LineStyle]:
 
 
 def series_style(index: int) -> LineStyle:
-    """The style of the index-th of several lines that are not mixers."""
+    """Return the style of the index-th of several lines that are not mixers."""
     return LineStyle(PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], DASHES[0])
 
 
 def shade(colour: str, amount: float) -> str:
-    """A colour with a share of white in it, or of black if `amount` is below 0."""
+    """Return a colour mixed with a fraction of white, or of black if `amount` is below 0."""
     end = 255 if amount > 0 else 0
     parts = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return "#" + "".join(f"{round(part + (end - part) * abs(amount)):02X}" for part in parts)
 
 
 def on_dark(colour: str) -> str:
-    """The colour with as little white in it as shows on the dark page; black becomes ink."""
+    """Return the colour with just enough white to show on the dark page; black becomes ink."""
     if colour.upper() == "#000000":
         return DARK_PAGE["ink"]
     for step in range(11):
@@ -176,7 +178,7 @@ def on_dark(colour: str) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """From 1 for equal colours to 21 for black on white: WCAG 2's ratio of relative luminances."""
+    """Return WCAG 2's ratio of relative luminances: 1 for equal colours, 21 for black on white."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -195,15 +197,15 @@ def _count(variants: Counter[str], mixer: str) -> int:
 
 
 def _free_style(own: LineStyle, variant: int, taken: set[tuple[str, Dashes]]) -> LineStyle:
-    """The style of a mixer's variant: from its own on, the first marker and dashes not taken."""
+    """Return the style of a mixer's variant: the first free marker and dashes, from its own on."""
     colour = shade(own.colour, SHADES[variant % len(SHADES)]) if variant else own.colour
     marker, dashes = MARKERS.index(own.marker), DASHES.index(own.dashes)
-    # The numbers of markers and of dash patterns have no common divisor: all pairs have their turn.
+    # The numbers of markers and of dash patterns have no common divisor, so all pairs are tried.
     for turn in range(variant, variant + len(MARKERS) * len(DASHES)):
         marks = MARKERS[(marker + turn) % len(MARKERS)], DASHES[(dashes + turn) % len(DASHES)]
         if marks not in taken:
             return LineStyle(colour, *marks)
-    return LineStyle(colour, own.marker, own.dashes)  # more lines than any reader tells apart
+    return LineStyle(colour, own.marker, own.dashes)  # more lines than a reader can tell apart
 
 
 def _style_from_name(name: str) -> LineStyle:

@@ -1,11 +1,11 @@
-"""Where a cell stands in a picture: its task, width and depth, which choose its panel,
-and the label of its line.
+"""Coordinates of a cell in a picture: its task, width and depth, which choose its panel, and the
+label of its line.
 
-A label is the mixer and whatever else tells cells of that mixer apart once task, width and depth
-are known (analysis/naming.py has the rule). What follows from those three, such as a batch that
-shrinks as rows grow longer, goes unsaid; but an option of the mixer only if it grows with one of
-them, as heads do with the width. A line in one panel and a line in another have one label only if
-they are one model.
+A label is the mixer and the settings that tell cells of that mixer apart once task, width and depth
+are known (analysis/naming.py has the rule). Settings that follow from those three, such as a batch
+that shrinks as rows grow longer, are left out; an option of the mixer is left out only if it grows
+with one of them, as heads grow with the width. Lines in two panels have the same label only if they
+show the same model.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,19 +26,19 @@ from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_set
 from recollect.analysis.wording import value_text
 
 TASK = "task."
-# Named of every task; other keys only where they tell tasks apart.
+# Always part of a task's name; other keys only where they tell tasks apart.
 TASK_KEYS = ("task.name", "task.length", "task.pairs")
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """A cell's place, as text."""
+    """A cell's coordinates, as text."""
 
     task: str
     width: str
     depth: str
     mixer: str
-    settings: Told  # what else tells it from others of its mixer; mostly none
+    settings: Told  # what else distinguishes it from cells of the same mixer; mostly empty
 
     @property
     def variant(self) -> str:
@@ -50,8 +50,8 @@ class Coordinates:
 
 
 def find_coordinates(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list[Coordinates]:
-    """The coordinates of each cell, in the same order; no two are equal, unless they differ in
-    nothing but the flat keys `unsaid`.
+    """Return the coordinates of each cell, in the same order. Two are equal only if the cells
+    differ in nothing but the flat keys `unsaid`.
     """
     settings = [
         {key: value for key, value in cell_settings(cell.rows[0].spec).items() if key not in unsaid}
@@ -76,14 +76,14 @@ def find_coordinates(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> lis
 
 
 def in_order(values: Sequence[str]) -> list[str]:
-    """Distinct texts, numbers among them in ascending order, others as they came."""
+    """Return the distinct texts; sorted if all are numbers, else in their order."""
     unique = list(dict.fromkeys(values))
     numbers = {text: found for text in unique if (found := number(text)) is not None}
     return sorted(unique, key=numbers.__getitem__) if len(numbers) == len(unique) else unique
 
 
 def number(text: str) -> float | None:
-    """The number a text stands for, if it is one."""
+    """Return the number that a text stands for, or None."""
     return float(text) if text.isascii() and text.replace(".", "", 1).isdigit() else None
 
 
@@ -101,8 +101,8 @@ def _variants(settings: Sequence[dict[str, Any]], places: Sequence[tuple[str, ..
 
 
 def _other_keys(settings: Sequence[dict[str, Any]], known: Sequence[str]) -> list[str]:
-    """The keys beyond those known: what parts a model has, then the model's others, then the
-    rest.
+    """Return the keys that are not in `known`: first those of a model's parts, then the model's
+    others, then the rest.
     """
     keys = {key for flat in settings for key in flat} - set(known)
     return sorted(keys, key=lambda key: (key not in PARTS, not key.startswith("model."), key))

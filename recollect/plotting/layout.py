@@ -1,4 +1,4 @@
-"""Where panels stand in a figure: matplotlib's constrained layout, the same at every call."""
+"""Panel positions in a figure: matplotlib's constrained layout, made reproducible."""
 
 from typing import Any
 
@@ -6,13 +6,14 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import Bbox
 
-# Of the figure's size: far below what is seen, far above the solver's noise.
+# Digits of a position in fractions of the figure's size: far finer than what is visible, far
+# coarser than the solver's noise.
 DIGITS = 6
 
 
 class SteadyLayout(ConstrainedLayoutEngine):
-    """Constrained layout with rounded positions: its solver adds up in an order that depends on
-    where objects lie in memory, and the last bits would end up in PDF and SVG files.
+    """Constrained layout with rounded positions. Its solver adds up in an order that depends on
+    memory addresses, and the last bits would end up in PDF and SVG files.
     """
 
     def execute(self, fig: Figure) -> Any:
@@ -20,5 +21,5 @@ class SteadyLayout(ConstrainedLayoutEngine):
         for ax in fig.axes:
             if ax.get_subplotspec() is not None and ax.get_in_layout():
                 ax.set_position(Bbox(ax.get_position(original=True).get_points().round(DIGITS)))
-                ax.set_in_layout(True)  # which set_position took it out of
+                ax.set_in_layout(True)  # set_position has taken it out of the layout
         return solution

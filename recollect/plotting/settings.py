@@ -1,7 +1,7 @@
 """matplotlib's settings for all figures: modest text, few lines.
 
-Figures are made through matplotlib's objects alone: without pyplot nothing is registered anywhere
-and no window system is needed.
+Figures are made with matplotlib's objects, without pyplot: they are registered nowhere and need no
+window system.
 """
 
 import os
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from recollect.plotting.colours import FAINT, INK
 
 DOTTED = (0, (1, 1.5))  # the level of chance
-SPARSELY_DOTTED = (0, (1, 5))  # of what positions alone give away
+SPARSELY_DOTTED = (0, (1, 5))  # the score that positions alone give
 PRINT_DPI, SCREEN_DPI = 200, 150
 _TIME = "SOURCE_DATE_EPOCH"
 
@@ -39,7 +39,7 @@ SCREEN: dict[Any, Any] = {
     "legend.fontsize": 9,
     "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5,
-    "svg.fonttype": "none",  # text stays text: small files, the reader's own font, searchable
+    "svg.fonttype": "none",  # text stays text: small files, searchable, in the reader's own font
 }
 PRINT: dict[Any, Any] = {
     **_BOTH,
@@ -52,9 +52,9 @@ PRINT: dict[Any, Any] = {
     "axes.linewidth": 0.7,
     "hatch.linewidth": 0.5,
     "pdf.fonttype": 42,  # whole outlines embedded: journals refuse Type 3
-    "svg.fonttype": "path",  # looks the same wherever it is opened
+    "svg.fonttype": "path",  # looks the same in every viewer
 }
-# matplotlib would write its version and the time of day.
+# Without these, matplotlib writes its version and the time of day.
 _NO_METADATA = {
     "png": {"Software": None},
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -64,14 +64,14 @@ _NO_METADATA = {
 
 @contextmanager
 def print_style() -> Iterator[None]:
-    """matplotlib's settings for as long as a figure for print is made."""
+    """Apply matplotlib's settings for print within the context."""
     with matplotlib.rc_context(PRINT):
         yield
 
 
 @contextmanager
 def screen_style() -> Iterator[None]:
-    """matplotlib's settings for as long as a figure for a screen is made."""
+    """Apply matplotlib's settings for a screen within the context."""
     with matplotlib.rc_context(SCREEN):
         yield
 
@@ -79,14 +79,14 @@ def screen_style() -> Iterator[None]:
 def to_bytes(
     figure: Figure, form: str, dpi: int = PRINT_DPI, settings: dict[Any, Any] = PRINT
 ) -> bytes:
-    """The figure as the content of a png, svg or pdf file; equal for equal figures."""
+    """Return the figure as the content of a png, svg or pdf file; equal for equal figures."""
     out = BytesIO()
     with (
         matplotlib.rc_context({**settings, "svg.hashsalt": "recollect"}),
         warnings.catch_warnings(),
         _no_time_of_day(),
     ):
-        # A name may hold letters that matplotlib's own font lacks; boxes are better than no figure.
+        # A name may contain letters that matplotlib's font lacks; boxes are better than no figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(out, format=form, dpi=dpi, metadata=_NO_METADATA[form])
     return out.getvalue()
@@ -94,8 +94,8 @@ def to_bytes(
 
 @contextmanager
 def _no_time_of_day() -> Iterator[None]:
-    """The fonts inside a PDF hold the time at which they were cut to size, unless this variable
-    names another one.
+    """Fix the time that matplotlib writes into the fonts of a PDF: it is the time at which they
+    were subset, unless this variable names another one.
     """
     is_given = _TIME in os.environ
     os.environ.setdefault(_TIME, "0")

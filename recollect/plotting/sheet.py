@@ -1,7 +1,7 @@
-"""A figure for print: a grid of panels, a title above, a legend and the small print below.
+"""A figure for print: a grid of panels, with a title above and a legend and the small print below.
 
-Small enough for a printed page. The panels keep their size and the sheet grows around them, unless
-a frame sets the size of the whole: then the panels take what is left.
+It is small enough for a printed page. The panels keep their size and the sheet grows around them,
+unless a frame sets the size of the whole: the panels then take the space that is left.
 """
 
 import math
@@ -27,12 +27,12 @@ from recollect.plotting.layout import SteadyLayout
 from recollect.plotting.settings import DOTTED, SPARSELY_DOTTED
 from recollect.plotting.text import LONGEST_LINE, plain, printable, write, write_wrapped
 
-# Inches, measured on matplotlib's own font: it reports sizes of text only after drawing.
+# Inches, measured with matplotlib's font: it reports text sizes only after drawing.
 SMALL_PRINT, LETTER_INCHES, LINE_INCHES = 6.5, 0.052, 0.125  # of the text below a figure
 TITLE_LETTER, TITLE_LINE, NOTE_LETTER = 0.083, 0.16, 0.042
-LEAST_PANEL = 0.9  # height, with the panel's own title and ticks
+LEAST_PANEL = 0.9  # height of a panel including its title and ticks
 LEGEND_LETTER, LEGEND_HANDLE, LEGEND_LINE = 0.068, 0.52, 0.17
-# A run that diverged.
+# The mark of a run that diverged.
 CROSS: dict[str, Any] = {"marker": "x", "ms": 5.5, "mew": 1.1, "ls": "", "zorder": 5}
 HATCH = "//////"
 POSITION_ALONE = "position alone"
@@ -41,7 +41,7 @@ LegendEntry = tuple[Artist, str]
 
 @dataclass(frozen=True)
 class Frame:
-    """What a sheet is to look like as a whole; sizes in inches, None: as the panels ask."""
+    """The look of a sheet as a whole; sizes are in inches, None means what the panels need."""
 
     width: float | None = None
     height: float | None = None
@@ -51,13 +51,14 @@ class Frame:
 
 WHOLE = Frame()
 _FRAME: ContextVar[Frame] = ContextVar("frame", default=WHOLE)
-# Who makes the figures: matplotlib's class, which tells nobody, or pyplot, which shows them.
+# The function that makes figures: matplotlib's class, which registers them nowhere, or pyplot's,
+# which shows them.
 _MAKER: ContextVar[Callable[..., Figure]] = ContextVar("maker", default=Figure)
 
 
 @contextmanager
 def framed(frame: Frame) -> Iterator[None]:
-    """Every sheet that is made within has this frame."""
+    """Give every sheet that is made within the context this frame."""
     before = _FRAME.set(frame)
     try:
         yield
@@ -67,7 +68,7 @@ def framed(frame: Frame) -> Iterator[None]:
 
 @contextmanager
 def figures_by(make: Callable[..., Figure]) -> Iterator[None]:
-    """Every sheet that is begun within is a figure that `make` makes, given its `figsize`."""
+    """Make every figure within the context with `make`, called with its `figsize`."""
     before = _MAKER.set(make)
     try:
         yield
@@ -76,7 +77,7 @@ def figures_by(make: Callable[..., Figure]) -> Iterator[None]:
 
 
 def columns_for(panels: int, panel_width: float, most: int = 3) -> int:
-    """How many panels fit side by side: no more than the frame's width or a page allows."""
+    """Return how many panels fit side by side within the frame's width or a page."""
     width = _FRAME.get().width
     fitting = most if width is None else max(1, int((width + 0.05) / panel_width))
     return min(panels, fitting)
@@ -85,8 +86,8 @@ def columns_for(panels: int, panel_width: float, most: int = 3) -> int:
 def panel_grid(
     rows: int, columns: int, panel: tuple[float, float], **options: Any
 ) -> tuple[Figure, Any]:
-    """A figure and its axes[row, column]; `panel` is the size of one in inches, as far as the frame
-    has room for it.
+    """Return a figure and its axes[row, column]; `panel` is the size of one panel in inches,
+    reduced if the frame has not enough room.
     """
     width = _FRAME.get().width or max(3.4, panel[0] * columns)
     figure = _MAKER.get()(figsize=(width, panel[1] * rows))
@@ -101,8 +102,10 @@ def finish(
     gap: float = 0.02,
     least: float = 0.0,
 ) -> Figure:
-    """Put title, legend and small print around the panels; `gap` between those side by side, as a
-    share of their width. `least`: inches of height below which the panels could not be read.
+    """Put title, legend and small print around the panels.
+
+    `gap` is the space between panels side by side, as a fraction of their width. `least` is the
+    height in inches below which the panels could not be read.
     """
     frame = _FRAME.get()
     width, panels = figure.get_size_inches()
@@ -140,7 +143,7 @@ def finish(
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:
-    """As many as fit: the names go down column by column, each as wide as its longest name."""
+    """Return how many columns fit; names fill the columns, each as wide as its longest name."""
     for columns in range(len(names), 1, -1):
         parts = np.array_split([len(plain(name)) for name in names], columns)
         if sum(LEGEND_HANDLE + LEGEND_LETTER * max(part) for part in parts) <= width:
@@ -154,7 +157,7 @@ def _wrapped(texts: Iterable[str], width: float, letter: float) -> list[str]:
 
 
 def _require_room(figure: Figure, panels: float, around: float, least: float) -> None:
-    """SpecError where a frame leaves the panels too little to be read."""
+    """Raise SpecError if a frame leaves the panels too little height to be read."""
     grids = {grid.get_gridspec() for ax in figure.axes if (grid := ax.get_subplotspec())}
     least = max(least, LEAST_PANEL * max((grid.nrows for grid in grids), default=1))
     if panels < least:
@@ -168,7 +171,7 @@ def _require_room(figure: Figure, panels: float, around: float, least: float) ->
 def _draw_legend(
     figure: Figure, entries: Sequence[LegendEntry], per_row: int, height: float
 ) -> None:
-    # Names are put in afterwards: matplotlib gives meaning to underscores and dollar signs.
+    # Names are set afterwards: matplotlib interprets underscores and dollar signs in labels.
     legend = figure.legend(
         [handle for handle, _ in entries],
         ["-"] * len(entries),
@@ -189,10 +192,10 @@ def _draw_legend(
 
 
 def panel_title(ax: Axes, title: str, note: str = "") -> None:
-    """The title of a panel and, in small print between it and the panel, what is missing there."""
+    """Set the title of a panel and, in small print below it, a note on what is missing there."""
     write_wrapped(ax.set_title(" ", loc="left", pad=11 if note else 4), title, _inches(ax))
     if note:
-        # In points: a share of the height would put it onto the panel where that is low.
+        # In points: with an offset relative to the height, the note would overlap a low panel.
         label = ax.annotate(
             " ",
             (0, 1),
@@ -207,7 +210,7 @@ def panel_title(ax: Axes, title: str, note: str = "") -> None:
 
 
 def rate_axis(ax: Axes, low: float, high: float) -> None:
-    """A log axis of learning rates, with a little room, labelled as the tables write them."""
+    """Make a log axis of learning rates with a small margin and labels as the tables write them."""
     ax.set_xscale("log")
     ax.set_xlim(low / 1.25, high * 1.25)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -215,13 +218,13 @@ def rate_axis(ax: Axes, low: float, high: float) -> None:
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     shown = [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25] or [low]
     ax.set_xticks(shown, [rate_text(tick) for tick in shown])
-    # Within a decade matplotlib would label some of the small ticks too, in its own way.
+    # Within a decade matplotlib would also label some minor ticks, in another format.
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("learning rate")
 
 
 def score_axis(ax: Axes, label: str) -> None:
-    """Scores from 0 to 1 with room for a mark at both ends."""
+    """Make an axis of scores from 0 to 1 with room for a mark at both ends."""
     ax.set_ylim(-0.05, 1.06)
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
     ax.spines["left"].set_bounds(0, 1)
@@ -230,8 +233,8 @@ def score_axis(ax: Axes, label: str) -> None:
 
 
 def draw_floors(ax: Axes, cells: Sequence[Cell]) -> None:
-    """A dotted line at each level of chance, and one with fewer dots at what position alone gives
-    beyond it.
+    """Draw a dotted line at each level of chance, and a sparsely dotted one where position alone
+    gives more than chance.
     """
     chances = sorted({cell.chance for cell in cells})
     beyond = {cell.position_only for cell in cells if cell.position_helps}
@@ -242,7 +245,7 @@ def draw_floors(ax: Axes, cells: Sequence[Cell]) -> None:
 
 
 def mark_missing(ax: Axes, text: str, low: float = 0.0, high: float = 1.0) -> None:
-    """Hatch what has no result, over the share `low` to `high` of the axes' width, and say why."""
+    """Hatch a part without a result, from `low` to `high` of the axes' width, and label it."""
     ax.add_patch(Rectangle((low, 0), high - low, 1, transform=ax.transAxes, zorder=0, **_hatched()))
     turn = 0 if (high - low) * _inches(ax) > 0.7 else 90
     label = ax.text((low + high) / 2, 0.5, " ", transform=ax.transAxes, rotation=turn, color=INK)
@@ -257,7 +260,7 @@ def _hatched() -> dict[str, Any]:
 
 
 def _inches(ax: Axes) -> float:
-    """About how wide the axes will be."""
+    """Return roughly how wide the axes will be."""
     figure = ax.get_figure()
     assert figure is not None
     grid = ax.get_subplotspec()
@@ -269,18 +272,18 @@ def _inches(ax: Axes) -> float:
 
 
 def line_handle(style: LineStyle, marked: bool = True) -> Line2D:
-    """A line as a legend shows it."""
+    """Return a line as a legend shows it."""
     marker = style.marker if marked else ""
     return Line2D([], [], color=style.colour, ls=style.stroke, marker=marker, ms=3.6, lw=1.3)
 
 
 def drawn_lines(figure: Figure) -> list[Line2D]:
-    """All lines that have a point."""
+    """Return all lines that have a point."""
     return [line for ax in figure.axes for line in ax.get_lines() if np.size(line.get_xdata())]
 
 
 def marks(figure: Figure) -> list[LegendEntry]:
-    """What a legend says of the marks that all figures share: chance, and others that occur."""
+    """Return legend entries for the marks that all figures share: chance, and others that occur."""
     entries: list[LegendEntry] = [(Line2D([], [], color=FAINT, lw=1.1, ls=DOTTED), "chance")]
     if any(line.get_label() == POSITION_ALONE for line in drawn_lines(figure)):
         floor = Line2D([], [], color=FAINT, lw=1.1, ls=SPARSELY_DOTTED)

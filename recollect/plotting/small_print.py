@@ -1,4 +1,4 @@
-"""What every picture says about the runs it shows: seeds, band, results, recipe."""
+"""The small print of every picture about the runs it shows: seeds, band, results, recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,13 +29,13 @@ RECIPE_KEYS = {
 
 
 def averaged_text(cells: Sequence[Cell], band: str) -> str:
-    """Over how many seeds, and what the band is."""
+    """Return the number of seeds averaged over, and what the band is."""
     seeds = seeds_text(cells)
     return "One seed." if seeds == ONE_SEED else f"Mean over {seeds}, {BAND_WORDS[band]}."
 
 
 def seeds_text(cells: Sequence[Cell]) -> str:
-    """How many a rate has: one seed, 3 seeds, 2 to 3 seeds."""
+    """Return the number of seeds per rate: "one seed", "3 seeds", "2 to 3 seeds"."""
     counts = {len(rate.scores) for cell in cells for rate in cell.scored_rates}
     few, most = min(counts, default=0), max(counts, default=0)
     if most <= 1:
@@ -44,7 +44,7 @@ def seeds_text(cells: Sequence[Cell]) -> str:
 
 
 def results_text(cells: Sequence[Cell]) -> str:
-    """How many of the planned runs have a result, and how many of those diverged."""
+    """Return how many of the planned runs have a result, and how many of those diverged."""
     rows = [row for cell in cells for row in cell.rows]
     scored = sum(cell.scored_runs for cell in cells)
     diverged = sum(row.status == "diverged" for row in rows)
@@ -53,9 +53,7 @@ def results_text(cells: Sequence[Cell]) -> str:
 
 
 def recipe_text(specs: Sequence[Mapping[str, Any]]) -> str:
-    """The recipe by name and its numbers in one line; where it differs between tasks or models, all
-    values.
-    """
+    """Return the recipe's name and numbers in one line; all values where tasks or models differ."""
     flats = [flatten(spec) for spec in specs]
     texts = [_recipe_names(specs)]
     for word, key in RECIPE_KEYS.items():
@@ -67,14 +65,14 @@ def recipe_text(specs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _recipe_names(specs: Sequence[Mapping[str, Any]]) -> str:
-    """study, or what differs from it; where cells differ in that, the names alone."""
+    """Return the recipe with its differences, or the names alone if cells differ in them."""
     full = list(dict.fromkeys(recipe_of(spec) for spec in specs))
     names = full if len(full) == 1 else list(dict.fromkeys(recipe_name(spec) for spec in specs))
     return "" if names == [UNCOVERED] else " or ".join(name for name in names if name != UNCOVERED)
 
 
 def score_label(cells: Sequence[Cell]) -> str:
-    """The names of the scores shown, for an axis."""
+    """Return the names of the scores shown, for an axis."""
     return " / ".join(
         dict.fromkeys(SCORE_NAMES.get(cell.score_name, cell.score_name) for cell in cells)
     )

@@ -1,7 +1,9 @@
-"""Names from outside as text in a picture or a table: one printable line, no letter with a meaning.
+"""Text for pictures and tables: names from outside as one printable line without special
+characters.
 
-matplotlib reads TeX between dollar signs and hides labels that begin with an underscore; nothing
-here lets it. matplotlib itself is not loaded: the page shortens its names here too.
+matplotlib reads TeX between dollar signs and hides labels that begin with an underscore; the
+functions here prevent both. matplotlib itself is not imported, because the page shortens its names
+here too.
 """
 
 import re
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 LONGEST_NAME, LONGEST_TITLE, LONGEST_LINE = 48, 96, 160
 NAME_LETTER = 0.062  # inches
 SCORE_NAMES = {"exact": "exact match", "accuracy": "accuracy"}
-# Mixers as their papers write them; any other goes by its own name.
+# Mixer names as in their papers; any other mixer is shown by its own name.
 MIXER_TITLES = {
     "attention": "Attention",
     "base_conv": "Based (its conv layer)",
@@ -40,12 +42,12 @@ MIXER_TITLES = {
 
 
 def mixer_title(mixer: str) -> str:
-    """A mixer's name in a picture."""
+    """Return a mixer's name for a picture."""
     return MIXER_TITLES.get(mixer, mixer)
 
 
 def printable(text: str) -> str:
-    """What cannot be printed becomes a blank."""
+    """Replace characters that cannot be printed by blanks."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -54,32 +56,32 @@ def one_line(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text that no Markdown reader gives a meaning to."""
+    """Escape a text so that Markdown renders it literally."""
     entities = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", entities)
 
 
 def plain(text: str, limit: int = LONGEST_NAME) -> str:
-    """A name as one short printable line."""
+    """Return a name as one short printable line."""
     text = one_line(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def write(label: "Text", text: str, limit: int = LONGEST_NAME) -> None:
-    """Put a name into a figure as it is."""
+    """Put a name into a figure literally."""
     label.set_parse_math(False)
     label.set_text(plain(text, limit))
 
 
 def write_wrapped(label: "Text", text: str, inches: float) -> None:
-    """Put a name into a figure in as many lines as it takes to stay within so many inches."""
+    """Put a name into a figure, broken into lines of at most so many inches."""
     label.set_parse_math(False)
     label.set_text("\n".join(wrapped(plain(text, LONGEST_TITLE), int(inches / NAME_LETTER))))
 
 
 def wrapped(text: str, letters: int) -> list[str]:
-    """Lines of at most so many letters, or twelve: broken behind a comma or a colon, and within a
-    part of the list only where that part is longer than a line.
+    """Break a text into lines of at most so many letters (at least twelve). Break after a comma or
+    a colon, and inside a part of the list only if that part is longer than a line.
     """
     letters = max(12, letters)
     parts = [

@@ -1,3 +1,3 @@
-"""What is made of rows and runs for people: the study's figures, tables and claims, the card of a
-mixer, the inside of a trained run, and the page about a folder.
+"""Reports from rows and runs: the study's figures, tables and claims, the card of a mixer, the
+inspection of a trained run, the page about a folder, and exports.
 """

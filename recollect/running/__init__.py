@@ -1,1 +1,1 @@
-"""From a planned sweep to finished runs: engine, workers, packs, processes."""
+"""Training of planned sweeps: engine, workers, packs, processes."""

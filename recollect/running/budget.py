@@ -1,4 +1,4 @@
-"""A budget of time: minutes as asked for, and when they are over."""
+"""A time budget: the minutes requested and the deadline that follows from them."""
 
 import math
 import time
@@ -8,18 +8,18 @@ from typing import Self
 
 from recollect.errors import SpecError
 
-SPENT = -1  # what training is stopped with when the budget is spent; never an exit code
+SPENT = -1  # the code that stops training when the budget is spent; never an exit code
 
 
 @dataclass(frozen=True)
 class Budget:
     minutes: float
-    deadline: float  # on the clock, which is that of all processes of a machine
+    deadline: float  # on `clock`, which all processes of a machine share
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
     def start(cls, minutes: float | None) -> Self | None:
-        """From now on, so that what follows (loading torch, planning) counts; None has no limit."""
+        """Start a budget now, so that loading torch and planning count. None means no limit."""
         if minutes is None:
             return None
         if not 0 < minutes < math.inf:
@@ -33,5 +33,5 @@ class Budget:
         return self.deadline - self.clock()
 
     def stop(self, asked: Callable[[], int]) -> Callable[[], int]:
-        """Asks for a stop when `asked` does, or when the budget is spent."""
+        """Return a stop function that stops when `asked` does or when the budget is spent."""
         return lambda: asked() or (SPENT if self.left_s <= 0 else 0)

@@ -1,5 +1,5 @@
-"""The one way from sweeps to their results: plan them, train what is todo, tell a listener. The
-command line and `recollect.run` call it.
+"""The single path from sweeps to results: plan the sweeps, train the todo runs, report events to a
+listener. The command line and `recollect.run` both call it.
 
 Nothing here loads torch before a function needs it.
 """
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a folder stands after training."""
+    """The state of a folder after training."""
 
     counts: dict[Status, int]
-    failures: tuple[str, ...]  # why, of each run that failed
-    processes: int  # that trained
+    failures: tuple[str, ...]  # the reason for each failed run
+    processes: int  # number of processes that trained
     is_spent: bool  # there was a budget, and it ended before everything was trained
-    next_stage: Stage | None = None  # of what was asked for, by then
-    search: tuple[str, ...] = ()  # how far each search has come
+    next_stage: Stage | None = None  # the first stage still to train of what was requested
+    search: tuple[str, ...] = ()  # the progress of each search
 
 
 def train(
@@ -65,18 +65,20 @@ def train(
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> Outcome:
-    """Train what is todo in `folder`, after `sweeps` were planned there, in the order of planning.
+    """Plan `sweeps` in `folder`, then train all its todo runs in the order of planning.
 
-    `device`: see processes/devices.py; of several GPUs each has a process. `keep`, `snapshots`:
-    whose weights are kept, and at how many steps on the way (see store/keep_policy.py); without
-    both, as the folder began. `search`: how far the sweeps given are trained, or without any those
-    of the folder (see planning/order.py); None: sweeps that are given as they say themselves, or in
-    full; others as they were asked for. `workers`: processes that train on a CPU; 0: as many as
-    suit the cores and the memory. `plugins`: files that the processes load as this one did.
-    `allow_drift`: go on with runs that were begun under another environment, which their rows then
-    say. `stop` is asked between steps: an exit code saves and raises Stopped. What `listen` raises
-    ends training in the same way, and is then raised. What is wrong with any of them is refused
-    before something is written.
+    `device`: see processes/devices.py; each of several GPUs gets one process.
+    `keep`, `snapshots`: the runs whose weights are kept, and the number of intermediate steps at
+    which they are kept (see store/keep_policy.py). Without both, the folder's policy stays.
+    `search`: how far to train the given sweeps, or all sweeps of the folder if none are given (see
+    planning/order.py). If it is None, given sweeps follow their own `search`, or are trained in
+    full if they have none; the other sweeps keep the search last requested for them.
+    `workers`: processes that train on a CPU; 0 chooses a number that suits cores and memory.
+    `plugins`: files that the processes load as this one did.
+    `allow_drift`: continue runs that began under another environment, and record it in their rows.
+    `stop` is called between steps: a nonzero exit code makes training save and raise Stopped.
+    `listen` receives the events; if it raises, training saves, stops and raises that error.
+    Invalid arguments are refused before anything is written.
     """
     from recollect.mixers.plugins.remembered import remember_plugins
     from recollect.mixers.plugins.runs import foreign_kinds, require_mixers, share_code
@@ -145,7 +147,7 @@ def train(
             asked = budget.stop(stop) if budget else stop
             with Worker(store, folder, target, listen, asked, allow_drift=allow_drift) as worker:
                 train_in_order(worker, choose, budget)
-        store.reclaim()  # what somebody held who died meanwhile is not being trained
+        store.reclaim()  # a process that died meanwhile does not train the runs it held
         rows = store.rows()
         left = order.order_of(store, budget is not None)(rows)
         outcome = Outcome(
@@ -156,9 +158,9 @@ def train(
             left,
             order.search_texts(store, rows),
         )
-        # While another process trains some of it, what that finds may ask for more.
+        # Results of another process that still trains may require a further round.
         if searched and left is None and not outcome.counts["running"]:
-            order.remember_search(store, searched, None)  # the rest is for whoever asks for more
+            order.remember_search(store, searched, None)  # the rest is trained only on request
         return outcome
 
 
@@ -176,7 +178,7 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
 
 
 def plan(store: Store, sweep: Sweep) -> PlanCounts:
-    """Put the runs of a sweep into a store; those it knows already stay as they are."""
+    """Put the runs of a sweep into a store; runs that are already there stay as they are."""
     runs = [
         PlannedRun(run.run_id, run.canonical_json(), run.task.score_name, run.task.chance)
         for run in sweep.runs
@@ -185,8 +187,9 @@ def plan(store: Store, sweep: Sweep) -> PlanCounts:
 
 
 def _require_code(store: Store, was_tried: bool, device: "torch.device") -> None:
-    """Refuse to go on with runs whose mixers are not loaded, or no longer work; `was_tried`: they
-    have just been planned, and so tried.
+    """Refuse to continue if mixers of todo runs are not loaded or fail when tried.
+
+    `was_tried`: the runs have just been planned, so their mixers were tried then.
     """
     from recollect.mixers.plugins.remembered import has_plugins, require_plugins
     from recollect.mixers.plugins.runs import require_mixers

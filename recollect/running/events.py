@@ -1,4 +1,4 @@
-"""What training tells its listener: plain data, for a view, a log or a test."""
+"""Events that training reports to its listener: plain data for a view, a log or a test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from recollect.spec.run import RunSpec
 
 @dataclass(frozen=True)
 class SweepPlanned:
-    """A sweep stands in its folder: `known` of its runs stood there before."""
+    """A sweep is stored in its folder; `known` of its runs were there before."""
 
     name: str
     runs: int
@@ -19,15 +19,16 @@ class SweepPlanned:
 
 @dataclass(frozen=True)
 class FailedReopened:
-    """So many failed runs will be tried again."""
+    """This number of failed runs will be tried again."""
 
     runs: int
 
 
 @dataclass(frozen=True)
 class TrainingStarted:
-    """The folder before the first step, and how many processes will train it; seconds of a run-step
-    of the shapes that were timed for what is said of the time left.
+    """The folder's rows before the first step, and the number of processes that will train it.
+
+    `step_s`: seconds of a run-step by shape, for shapes timed to estimate the time left.
     """
 
     rows: tuple[RunRow, ...]
@@ -37,18 +38,18 @@ class TrainingStarted:
 
 @dataclass(frozen=True)
 class SearchRound:
-    """A search of a sweep goes into its next round: how far it is, in words."""
+    """The search of a sweep begins its next round; `text` describes its progress."""
 
     sweep: str
     text: str
 
 
-# ---- of the process that trains ----
+# ---- from the process that trains ----
 
 
 @dataclass(frozen=True)
 class PackStarted:
-    """Packs may train side by side: `pack` is the number of this one."""
+    """A pack begins to train. `pack` is its number, since packs may train side by side."""
 
     runs: tuple[RunSpec, ...]
     from_step: int
@@ -57,7 +58,7 @@ class PackStarted:
 
 @dataclass(frozen=True)
 class Advanced:
-    """`members` runs of a pack made one step."""
+    """`members` runs of a pack have made one step."""
 
     members: int
     pack: int = 0
@@ -72,26 +73,24 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class RunsEvaluated:
-    """Evaluations came in, by run."""
+    """New evaluations, by run id."""
 
     evaluations: dict[str, Evaluation]
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something worth a line: a split after out of memory, a damaged checkpoint."""
+    """A message worth one line, such as a split after out of memory or a damaged checkpoint."""
 
     text: str
 
 
-# ---- of a process beside this one, as the store tells it ----
+# ---- from another process, as read from the store ----
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run stands: steps to go, its last score;
-    once it has ended, the steps it made and the seconds they took.
-    """
+    """Progress of a run: steps left and last score; after its end also steps made and seconds."""
 
     run: RunSpec
     left: int
@@ -102,15 +101,15 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class DeviceProgress:
-    """What the processes of a device have done since they were started."""
+    """The work that the processes of one device have done since they started."""
 
     device: str
     run_steps: int
     ended: int  # runs
-    shapes: int  # begun, each by each of its processes
+    shapes: int  # shapes begun, counted once per process that began them
 
 
-# ---- of either ----
+# ---- from either ----
 
 
 @dataclass(frozen=True)

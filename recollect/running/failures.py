@@ -1,5 +1,5 @@
-"""Errors of training: those that are no bugs (memory that ran out, a GPU that is lost), and what a
-store has kept of the others.
+"""Training errors: those that are not bugs (out of memory, a lost GPU), and the failures recorded
+in a store.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,51 +13,53 @@ from recollect.rows import RunRow
 from recollect.store import Store
 from recollect.store.records import Note
 
-# Begins the stored text of an error, before the ids of the runs that it ended.
+# Prefix of a stored error text; the ids of the runs that the error ended follow it.
 RUNS_HEADER = "runs "
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch says it in several ways."""
+    """Whether memory ran out, which torch reports with several kinds of error."""
     return isinstance(error, torch.OutOfMemoryError) or lacks_memory(error)
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """An error that stays: an illegal access, a failed assertion on the device,
-    a device that fell off the bus.
+    """Whether the device is unusable for the rest of the process: after an illegal access, a failed
+    assertion on the device, or a device that fell off the bus.
     """
     return isinstance(error, torch.AcceleratorError) and not is_out_of_memory(error)
 
 
 def refuse_if_lost(error: BaseException, store: Store) -> None:
-    """After a kernel that crashed, a GPU refuses everything this process asks:
-    other runs must not fail for that.
+    """Raise DeviceLostError if the error means that the GPU is lost.
+
+    After a crashed kernel the GPU refuses all further work of this process. Other runs must not
+    fail because of that.
     """
     if is_device_lost(error):
         raise DeviceLostError(
             f"the GPU is lost to this process: {str(error).splitlines()[0]}\n"
-            "the runs that are still to do are untouched; go on with "
+            "the runs that are still to do are untouched; continue with "
             f"`{resume_command(store)}`"
         )
 
 
 def describe(error: BaseException) -> str:
-    """As a failed run says it: the kind of error and the first line of its text."""
+    """The failure text of a run: the kind of error and the first line of its message."""
     lines = str(error).splitlines()
     return f"error: {type(error).__name__}: {lines[0] if lines else ''}"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Runs that failed for one reason."""
+    """The runs that failed with one reason."""
 
     reason: str
     rows: tuple[RunRow, ...]
-    traceback: str  # empty where none was stored: memory that ran out has none
+    traceback: str  # empty if none was stored, as for out of memory
 
 
 def stored_failures(rows: Iterable[RunRow], notes: Sequence[Note]) -> list[Failure]:
-    """Why runs failed, each reason once, with the last traceback that was stored for it."""
+    """Return one entry per failure reason, with the last traceback stored for it."""
     by_reason: dict[str, list[RunRow]] = {}
     for row in rows:
         if row.status == "failed":
@@ -76,6 +78,6 @@ def _traceback(reason: str, run_ids: set[str], notes: Sequence[Note]) -> str:
         if head.startswith(RUNS_HEADER):
             if run_ids & set(head.removeprefix(RUNS_HEADER).split()):
                 return text
-        elif reason.removeprefix("error: ") in note.text:  # stored before notes named their runs
+        elif reason.removeprefix("error: ") in note.text:  # notes of older versions name no runs
             return note.text
     return ""

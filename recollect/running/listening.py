@@ -1,4 +1,4 @@
-"""A listener that cannot hurt what it listens to."""
+"""A listener whose errors cannot make runs fail."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -7,12 +7,14 @@ from typing import Self
 from recollect.errors import Stopped
 from recollect.running.events import Event
 
-_FAILED = 1  # what training is stopped with; never an exit code
+_FAILED = 1  # the code that stops training; never an exit code
 
 
 class GuardedListener:
-    """Passes events on until the listener raises: no run may fail for that. Training is then asked
-    to stop, so that it saves, and the error is raised when this context ends.
+    """Passes events on until the listener raises.
+
+    An error of the listener must not make a run fail. So training is asked to stop, which makes it
+    save, and the error is raised when this context ends.
     """
 
     def __init__(self, listen: Callable[[Event], None], stop: Callable[[], int]):
@@ -39,5 +41,5 @@ class GuardedListener:
                 self._error = error
 
     def stop(self) -> int:
-        """Asked between steps."""
+        """The code to stop training with, or 0. Training calls this between steps."""
         return self._stop() or (_FAILED if self._error else 0)

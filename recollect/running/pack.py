@@ -1,6 +1,6 @@
-"""One claimed pack from its checkpoint, or from its start, to its end.
+"""One claimed pack: trains from its checkpoint, or from the start, to its end.
 
-Its worker moves it on, a step at a time.
+Its worker advances it one step at a time.
 """
 
 import threading
@@ -25,8 +25,8 @@ from recollect.training.state import PopulationState
 
 LEASE_S = 60.0
 HEARTBEAT_S = LEASE_S / 6
-SAVE_EVERY_S = 0.5  # at least this long between checkpoints ...
-SAVE_SHARE = 0.02  # ... and so long that saving takes at most this share of the time
+SAVE_EVERY_S = 0.5  # the shortest time between checkpoints ...
+SAVE_SHARE = 0.02  # ... which is extended so that saving takes at most this share of the time
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,21 @@ class Choice:
     """Runs that should train together."""
 
     runs: tuple[RunSpec, ...]
-    state: PopulationState | None  # where they stand, if not at their start
-    limit: int | None  # the most runs that they may train beside, themselves included
-    saved: SavedCheckpoint | None = None  # what they go on from
+    state: PopulationState | None  # the state to continue from; None: start at step 0
+    limit: int | None  # the most runs of this kind that may train at once, these included
+    saved: SavedCheckpoint | None = None  # the checkpoint that `state` comes from
     drift: tuple[str, ...] = ()  # see RunRow
-    wall_s: Mapping[str, float] = field(default_factory=dict)  # that runs took up to there
+    wall_s: Mapping[str, float] = field(default_factory=dict)  # seconds spent by run, up to `state`
 
     def select(self, run_ids: Collection[str]) -> "Choice":
-        """Some of these runs."""
+        """The same choice with only the runs in `run_ids`."""
         runs = tuple(run for run in self.runs if run.run_id in run_ids)
         state = self.state.select([run.run_id for run in runs]) if self.state else None
         return replace(self, runs=runs, state=state)
 
 
 class Pack:
-    """Builds its population at the first `advance`."""
+    """A claimed pack. It builds its population at the first `advance`."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Pack:
     ):
         self.number, self.runs, self.limit = number, choice.runs, choice.limit
         self.shape_id, self.kind = choice.runs[0].shape_id, kind_of(choice.runs[0])
-        self.claims = dict(claims)  # of those that have not ended
-        self.ended: set[str] = set()  # those whose end is stored
+        self.claims = dict(claims)  # of runs that have not ended
+        self.ended: set[str] = set()  # runs whose end is stored
         self.evaluations = 0
         self._store, self._keeper, self._shapes = store, keeper, shapes
         self._checkpoints, self._listen = checkpoints, listen
-        # The members of each of its checkpoints.
+        # The members of each checkpoint of this pack.
         self._saved_as = {choice.saved.run_ids} if choice.saved else set()
         self.began_from, self._drift = choice.saved, choice.drift
         self._wall_s = {run_id: choice.wall_s.get(run_id, 0.0) for run_id in claims}
@@ -81,9 +81,7 @@ class Pack:
         self._heartbeat.start()
 
     def close(self) -> None:
-        """Leases are no longer renewed, the memory is free, and checkpoints that nothing will go on
-        from are gone.
-        """
+        """Stop renewing leases, free memory, delete checkpoints whose runs have all ended."""
         self._heartbeat.stop()
         self._steps.close()
         self._population = None
@@ -92,19 +90,20 @@ class Pack:
                 checkpoint.forget(self._checkpoints, members)
 
     def advance(self, share: float) -> bool:
-        """To the next place between two steps; False if there is none, because every member has
-        ended. `share`: what each of its runs takes of the time of this process.
+        """Train up to the next point between two steps; return False if every member has ended.
+
+        `share`: the part of this process's time that each run of the pack is charged.
         """
         self._share = share
         return next(self._steps, False)
 
     def _train(self, state: PopulationState | None) -> Generator[bool]:
-        """Stands between two steps whenever it yields."""
+        """Train the pack; each yield is a point between two steps."""
         data = self._shapes.data(self.runs[0])
         self._population = Population(self.runs, data, self._shapes.device)
         if state is not None:
             self._population.restore(state)
-        # What an earlier attempt recorded after the checkpoint is dropped.
+        # Drop the evaluations that an earlier attempt recorded after the checkpoint.
         self._store.rewind(self.claims, self._population.step)
         decisions = EarlyDecisions()
         for run in self.runs:
@@ -123,7 +122,7 @@ class Pack:
                     self.evaluations += 1
 
     def save(self) -> None:
-        """A checkpoint, if there is anything to save."""
+        """Write a checkpoint, if there is a population to save."""
         if self._population is None:
             return
         start = time.monotonic()
@@ -169,7 +168,7 @@ class Pack:
             self.claims.pop(run_id, None)
 
     def _share_time(self) -> None:
-        """Each living member pays its share of the time since the last look."""
+        """Charge each member that still trains its share of the time since the last call."""
         now = time.monotonic()
         for run_id in self.claims:
             self._wall_s[run_id] += self._share * (now - self._clock)
@@ -209,7 +208,7 @@ class _Heartbeat(threading.Thread):
             try:
                 self.store.heartbeat(self.claims, LEASE_S)
             except ResourceError:
-                continue  # a full disk: the training thread meets it too, and says so
+                continue  # the disk is full: the training thread meets this too and reports it
 
     def stop(self) -> None:
         self.ended.set()

@@ -1,13 +1,13 @@
-"""Which runs train together next: same-shaped ones, those with a checkpoint first. Beside a few of
-one shape another shape begins, where it fits into the memory that is left.
+"""Chooses which runs train together next: runs of one shape, those with a checkpoint first. When a
+few runs of one shape train, another shape begins next to them if it fits into the memory left.
 
 A sweep may have tens of thousands of runs in as many packs, so choosing a pack must not cost more
-than the pack. What is todo is read once and kept, by data and by shape; the store is then asked
-about the chosen runs alone, since other processes may have taken them. All is read again when
-something came back to be done, and when nothing known is left.
+than training it. The queue reads the todo runs once and keeps them by data and by shape. It then
+asks the store only about the chosen runs, since other processes may have taken them. It reads all
+todo runs again when runs have returned to the store, and when no known run is left.
 
-Of several processes on several devices each begins with what is at home in it, and takes over what
-waits elsewhere only when it would idle (processes/spread.py).
+With several processes on several devices, each process begins with the runs assigned to it. It
+takes over runs assigned to others only when it would idle (processes/spread.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,18 +32,18 @@ from recollect.training.environment import Environment
 
 @dataclass(frozen=True)
 class Selection:
-    """What may be trained of what is todo, and how much of it at a time."""
+    """The todo runs that may be trained, and how many of them at a time."""
 
     run_ids: frozenset[str] | None = None  # None: all
     pack_size: int | None = None  # None: as measured
-    later: frozenset[str] = frozenset()  # comes next: compiled ahead, not trained
+    later: frozenset[str] = frozenset()  # runs of a later call: compiled ahead, not trained
 
 
 EVERYTHING = Selection()
 
 
 class _Candidate(NamedTuple):
-    """A choice before the store is asked and a checkpoint loaded."""
+    """A choice that the store has not confirmed and whose checkpoint is not loaded."""
 
     runs: tuple[RunSpec, ...]
     limit: int | None
@@ -51,7 +51,7 @@ class _Candidate(NamedTuple):
 
 
 class PackQueue:
-    """The runs of a store that wait."""
+    """The waiting runs of a store."""
 
     def __init__(
         self,
@@ -63,26 +63,31 @@ class PackQueue:
         allow_drift: bool = False,
         is_compiled: Callable[[RunSpec], bool] = lambda run: True,
     ):
-        """`allow_drift`: go on from checkpoints of another environment, and say so in the rows.
-        `is_compiled`: whether a shape may begin beside another, which would wait for its kernels.
+        """`home`: the runs assigned to this process. `allow_drift`: continue from checkpoints of
+        another environment, and record that in the rows. `is_compiled`: whether the kernels of a
+        shape are ready. A shape begins next to another only then, because compiling would make the
+        other one wait.
         """
         self._allow_drift, self._is_compiled = allow_drift, is_compiled
         self.store, self.shapes, self.listen = store, shapes, listen
         self.home = home or Home()
-        self._known = WaitingRuns()  # at home here
-        self._chosen: tuple[frozenset[str], WaitingRuns] | None = None  # of them, by a selection
-        self._elsewhere: dict[str, Waiting] = {}
+        self._known = WaitingRuns()  # assigned to this process
+        self._chosen: tuple[frozenset[str], WaitingRuns] | None = None  # the selected ones
+        self._elsewhere: dict[str, Waiting] = {}  # assigned to other processes
         self._is_stale = True
-        self._alone: set[str] = set()  # shapes that did not fit beside others
-        self._told: set[str] = set()
-        self._placed: dict[str, int] = {}  # of each run the attempt whose device was looked at
+        self._alone: set[str] = set()  # shapes that did not fit together with others
+        self._told: set[str] = set()  # problems already reported
+        self._placed: dict[str, int] = {}  # by run: the attempt whose device was checked
         self._saved = SavedRuns(store, checkpoints, shapes, self._tell, allow_drift)
 
     def next(
         self, selection: Selection, packs: Sequence[Pack], places: Mapping[Kind, int]
     ) -> Choice | None:
-        """What should begin now beside `packs`; `places`: of each kind that trains, the most runs
-        that have trained at once. It then counts as claimed: say `read_again` if it was not.
+        """Choose the runs that should begin now, next to `packs` in training; None if there are
+        none.
+
+        `places`: for each kind in training, the most runs that have trained at once. The queue
+        treats the chosen runs as claimed; the caller calls `read_again` if it cannot claim them.
         """
         while True:
             waiting = self.waiting(selection)
@@ -114,7 +119,7 @@ class PackQueue:
                 return Choice(found.runs, state, found.limit, found.saved, drift, wall_s)
 
     def waiting(self, selection: Selection) -> WaitingRuns:
-        """What is todo here, except that other processes may have begun some of it."""
+        """The todo runs of this process as last read; other processes may have begun some."""
         if self._is_stale or not self._known:
             self._read()
         if selection.run_ids is None:
@@ -124,29 +129,29 @@ class PackQueue:
         return self._chosen[1]
 
     def next_shapes(self, selection: Selection) -> Iterator[RunSpec]:
-        """One run of each shape that waits, in the order in which shapes will have their turn."""
+        """One run of each waiting shape, in the order in which the shapes will be trained."""
         self.waiting(selection)
         chosen = selection.run_ids
         both = None if chosen is None else chosen | selection.later
         return self._known.shapes(self.shapes.data_there, both)
 
     def read_again(self) -> None:
-        """Something came back to be done."""
+        """Make the queue read all todo runs again, because some may have returned to the store."""
         self._is_stale = True
 
     def keep_alone(self, shape_id: str) -> None:
-        """Runs of this shape do not fit beside those of others: they train without any."""
+        """Train this shape only while no other shape trains, since they do not fit together."""
         self._alone.add(shape_id)
 
     def leave(self, run: RunSpec) -> None:
-        """Not even one run of this shape fits here: they are for a larger device."""
+        """Leave this shape to a larger device, because not even one run of it fits here."""
         self.home.leave(run.shape_id)
         name = f"{run.model.mixer.name} width={run.model.width}"
         self._tell(f"{self.shapes.device}: too small for {name}; left to a larger one", "memory")
         self.read_again()
 
     def _first(self, waiting: WaitingRuns, selection: Selection) -> _Candidate:
-        """Where nothing trains."""
+        """Choose the first runs, when nothing is training."""
         found = self._saved.find(waiting.get, waiting.begun())
         if found is not None:
             entries, saved = found
@@ -163,8 +168,10 @@ class PackQueue:
         packs: Sequence[Pack],
         places: Mapping[Kind, int],
     ) -> _Candidate | None:
-        """In the places that ended runs of the same kind left; else, where those that train do not
-        fill the device, of another kind.
+        """Choose runs that begin next to `packs`.
+
+        Runs of a kind in training come first, in the places that ended runs have left. If there
+        are none and the running packs do not fill the device, choose runs of another kind.
         """
         by_kind: dict[Kind, list[Pack]] = {}
         for pack in packs:
@@ -177,7 +184,7 @@ class PackQueue:
             found = self._of_group(group, begun, room, limit)
             if found is not None:
                 return found
-        # A pack that was evaluated has all the memory it wants, so what is free then is free.
+        # A pack that has been evaluated allocates no more, so memory that is free then stays free.
         is_full = sum(len(pack.claims) for pack in packs) >= FULL
         if is_full or any(not pack.evaluations or pack.shape_id in self._alone for pack in packs):
             return None
@@ -186,7 +193,7 @@ class PackQueue:
     def _other(
         self, waiting: WaitingRuns, selection: Selection, there: Mapping[Kind, object]
     ) -> _Candidate | None:
-        """Of the first kind that is not there, as many as fit."""
+        """Choose as many runs as fit of the first waiting kind that is not `there`."""
         for group in waiting.groups(self.shapes.data_there):
             same = [entry.run for entry in group.values()]
             if kind_of(same[0]) in there or same[0].shape_id in self._alone:
@@ -202,7 +209,7 @@ class PackQueue:
     def _of_group(
         self, group: Group, begun: Group, room: int, limit: int | None
     ) -> _Candidate | None:
-        """Those of a kind with a checkpoint, or new ones, if there is room for them."""
+        """Choose runs of one kind if there is room: with a checkpoint first, else new ones."""
         if not room:
             return None
         found = self._saved.find(group.get, begun) if begun else None
@@ -230,7 +237,7 @@ class PackQueue:
         return count_joining(len(same), taken, min(size, limit or len(same) + taken), places)
 
     def _read(self) -> None:
-        """All that is todo."""
+        """Read all todo runs from the store."""
         gone = set(self._known.run_ids())
         elsewhere: dict[str, Waiting] = {}
         for todo in self.store.todo():
@@ -250,25 +257,26 @@ class PackQueue:
         self._elsewhere, self._is_stale, self._chosen = elsewhere, False, None
 
     def _put(self, waiting: Waiting) -> None:
-        """What is new about a run that waits here."""
+        """Add or update a run that waits here."""
         self._known.put(waiting)
         if self._chosen is not None and waiting.run.run_id in self._chosen[0]:
             self._chosen[1].put(waiting)
 
     def _drop(self, run_id: str) -> None:
-        """It waits here no longer."""
+        """Remove a run that no longer waits here."""
         self._known.drop(run_id)
         if self._chosen is not None and run_id in self._chosen[0]:
             self._chosen[1].drop(run_id)
 
     def _take_over(self, selection: Selection) -> bool:
-        """Where nothing at home waits, some of what waits elsewhere is at home here from now on;
-        whether any was.
+        """If no run of this process waits, take over some that wait for other processes.
+
+        Returns whether any were taken over.
         """
         if not self.home.is_shared or self.waiting(selection):
             return False
         if selection.run_ids is not None:
-            self._read()  # what is not selected has hidden that nothing known is left
+            self._read()  # `waiting` does not read while runs outside the selection are known
         runs = [
             waiting.run
             for run_id, waiting in self._elsewhere.items()
@@ -280,7 +288,7 @@ class PackQueue:
         return bool(self.waiting(selection))
 
     def _leave_large(self, waiting: WaitingRuns) -> bool:
-        """If what is next does not fit here, it is left to a larger device; whether it was."""
+        """Leave the next shape to a larger device if it does not fit here; return whether so."""
         if not (waiting and self.home.leaves_large):
             return False
         run = next(iter(next(waiting.groups(self.shapes.data_there)).values())).run
@@ -290,8 +298,9 @@ class PackQueue:
         return True
 
     def _leave_begun(self, waiting: WaitingRuns) -> bool:
-        """Runs that another kind of device has begun are left to it, since bits depend on it;
-        whether any were.
+        """Leave runs that another kind of device began to that kind; return whether any were left.
+
+        The bits of a result depend on the kind of device.
         """
         if self._allow_drift or not self.home.is_shared:
             return False
@@ -316,7 +325,7 @@ class PackQueue:
         return bool(left)
 
     def _confirm(self, runs: Sequence[RunSpec]) -> bool:
-        """Whether these are todo as they are known; what is not is put right."""
+        """Whether the store has these runs as known here; otherwise update what is known."""
         todo = {entry.run_id: entry for entry in self.store.todo([run.run_id for run in runs])}
         before = [self._known.get(run.run_id) for run in runs]
         for run in runs:
@@ -328,7 +337,7 @@ class PackQueue:
         return before == [self._known.get(run.run_id) for run in runs]
 
     def _tell(self, problem: str, kind: str = "checkpoint") -> None:
-        """Once, however often it is met."""
+        """Report a problem once, however often it occurs."""
         if problem not in self._told:
             self._told.add(problem)
             self.store.note(kind, problem)
@@ -336,6 +345,6 @@ class PackQueue:
 
 
 def _limit(waiting: Iterable[Waiting], packs: Iterable[Pack]) -> int | None:
-    """The most runs that these, and those that train, may train beside."""
+    """The most runs that may train at once, by the limits of the waiting runs and the packs."""
     limits = [*(entry.pack_limit for entry in waiting), *(pack.limit for pack in packs)]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -1,4 +1,4 @@
-"""The results of folders, in memory."""
+"""The results of one or several folders, in memory."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,17 +14,18 @@ from recollect.store.joining.folders import find_stores
 
 @dataclass(frozen=True)
 class RunSet:
-    """What a folder holds: one row per run and its curve."""
+    """The content of a folder: one row and one curve per run."""
 
     rows: list[RunRow]
     curves: dict[str, list[Evaluation]]
-    conflicts: tuple[str, ...] = ()  # where folders have different results of a run, a line each
-    problems: tuple[str, ...] = ()  # what was left out because it is not as it was written
+    conflicts: tuple[str, ...] = ()  # one line per run whose results differ between folders
+    problems: tuple[str, ...] = ()  # what was left out because it is damaged
 
     @classmethod
     def load(cls, folder: Path | str) -> "RunSet":
-        """The results of one folder, also while it is being trained; a row that is not as it was
-        written is left out and named.
+        """Load the results of one folder, which may be in training.
+
+        Damaged rows are left out and named in `problems`.
         """
         with Store.open(Path(folder), read_only=True) as store:
             leave_out_wrong(store)
@@ -38,8 +39,9 @@ class RunSet:
 
     @classmethod
     def load_all(cls, folders: Iterable[Path | str]) -> "RunSet":
-        """Several folders as one, and a folder without results of its own as those inside it: a
-        run that stands in more than one is taken from the first where it ended in a result.
+        """Load several folders as one; a folder without results stands for the folders inside it.
+
+        A run that is in several folders is taken from the first one where it has a result.
         """
         rows: dict[str, RunRow] = {}
         curves: dict[str, list[Evaluation]] = {}

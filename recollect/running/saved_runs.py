@@ -1,4 +1,4 @@
-"""Runs that wait and have a checkpoint: which one they go on from, and whether they may."""
+"""Checkpoints of waiting runs: which one each run continues from, and whether it may."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,19 +25,21 @@ class SavedRuns:
         tell: Callable[[str], None],
         allow_drift: bool = False,
     ):
-        """`tell` is told why a checkpoint is not used. `allow_drift`: those of another environment
-        are.
+        """`tell` receives the reason when a checkpoint is not used. `allow_drift`: also use
+        checkpoints of another environment.
         """
         self._store, self._checkpoints, self._shapes = store, checkpoints, shapes
         self._tell, self._allow_drift = tell, allow_drift
         self._sought = False  # whether checkpoints were looked for at all
-        self._unsaved: dict[str, int] = {}  # of each run the attempt that left no checkpoint
+        self._unsaved: dict[str, int] = {}  # by run: the attempt that left no checkpoint
 
     def find(
         self, waiting: Callable[[str], Waiting | None], begun: Group
     ) -> tuple[list[Waiting], SavedCheckpoint] | None:
-        """Runs that wait and their checkpoint. Those are read to their last byte when they are
-        looked for: once, and after that only for attempts that came back since.
+        """Return waiting runs that share a checkpoint, and that checkpoint; None if there is none.
+
+        Looking for checkpoints reads them completely. So it happens once, and after that only when
+        `begun` holds attempts that have returned to the queue since.
         """
         if self._sought and all(
             self._unsaved.get(run_id) == entry.attempt for run_id, entry in begun.items()
@@ -66,8 +68,9 @@ class SavedRuns:
         return checkpoint.find(self._checkpoints, self._store.key)
 
     def usable(self, run: RunSpec, found: FoundCheckpoints) -> SavedCheckpoint | None:
-        """The furthest checkpoint of a run up to which its curve is whole: what a lost log took
-        from the database cannot be had again from there.
+        """The latest checkpoint of a run up to which its stored curve is complete.
+
+        Evaluations that the database lost with its log cannot be recomputed from a later step.
         """
         saved = found.of(run.run_id)
         if not saved:
@@ -90,18 +93,18 @@ class SavedRuns:
         return None
 
     def _require_same(self, saved: SavedCheckpoint, run: RunSpec) -> None:
-        """Refuse to go on under another environment, unless that was asked for."""
+        """Refuse to continue under another environment, unless `allow_drift` is set."""
         differ = self.drift(saved, run)
         if differ and not self._allow_drift:
             changed = "; ".join(line.partition(": ")[2] for line in differ)
             raise SpecError(
                 f"{saved.path}: was saved under another environment ({changed}); bits may differ\n"
-                "go on with --allow-drift, which their rows will say, or remove that file to start "
-                "its runs over"
+                "continue with --allow-drift, which their rows will say, or remove that file to "
+                "start its runs over"
             )
 
     def drift(self, saved: SavedCheckpoint, run: RunSpec) -> tuple[str, ...]:
-        """What is not as it was when this was saved, a line each."""
+        """The differences between the checkpoint's environment and this one, one line each."""
         threads = choose_threads(run, self._shapes.threads)
         here = Environment.here(self._shapes.device, threads)
         differ = differences(saved.environment, here)
@@ -110,8 +113,9 @@ class SavedRuns:
     def load(
         self, saved: SavedCheckpoint, runs: Iterable[RunSpec]
     ) -> tuple[PopulationState, dict[str, float]]:
-        """Where these runs stand, and the seconds that each took to get there. Refuses, and sets
-        aside, a file that cannot be the state of its members.
+        """Return the state of these runs and the seconds that each took to reach it.
+
+        A file that cannot be the state of its members is refused and set aside.
         """
         loaded = checkpoint.load(saved.path, self._store.key)
         since, members = loaded.state.get("steps_since_evaluation"), len(loaded.run_ids)

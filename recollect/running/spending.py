@@ -1,10 +1,10 @@
-"""Training in stages: after each the rows are looked at again, and say what is next.
+"""Training in stages: after each stage the rows are read again and decide the next one.
 
-Within a budget of time one shape of a stage is trained at a time, or as many as fill a GPU
-together, sized by measured speed. A pack is begun only with as many members as should end in time.
-If not even one run does, one is begun and left at a checkpoint when the time is over, and the next
-call goes on with it. A step, an evaluation or a preparation under way is not cut off, so a call may
-last that much longer.
+Within a time budget one shape of a stage is trained at a time, or as many shapes as fill a GPU
+together. Their number of runs follows from measured speed: a pack begins only with as many members
+as should end in time. If not even one run should, one begins anyway, is saved in a checkpoint when
+the time is over, and continues in the next call. A step, an evaluation or a preparation under way
+is not interrupted, so a call may exceed its budget by that much.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 
-# Of the time that is left may be planned: checkpoints and the first steps are not measured.
+# Share of the time left that is planned with: checkpoints and first steps are not measured.
 SAFETY = 0.85
-MEASURE_STEPS = 30  # about as many run-steps does measuring the speed of a shape take
-MEASURE_SHARE = 0.1  # of the time that is left may go into measuring one shape
+MEASURE_STEPS = 30  # approximate cost of measuring the speed of a shape, in run-steps
+MEASURE_SHARE = 0.1  # the largest share of the time left for measuring one shape
 
 
 def train_in_order(worker: Worker, choose: NextStage | None, budget: Budget | None) -> None:
-    """Stage after stage, within a budget if there is one; without stages everything."""
+    """Train stage after stage, within a budget if given; train everything without `choose`."""
     if choose is None:
         worker.work()
     elif budget is None:
@@ -40,7 +40,7 @@ def train_in_order(worker: Worker, choose: NextStage | None, budget: Budget | No
 
 
 def train_stages(worker: Worker, choose: NextStage) -> None:
-    """Train stage after stage until there is none."""
+    """Train stage after stage until none is left."""
     store = worker.store
     store.reclaim()
     while (stage := choose(store.rows())) is not None:
@@ -49,8 +49,9 @@ def train_stages(worker: Worker, choose: NextStage) -> None:
 
 
 def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
-    """Train stage after stage until the budget is spent, by which the worker must be stopped
-    (`Budget.stop`); whether everything that was asked for has been trained before.
+    """Train stage after stage until the budget is spent; return whether every stage was trained.
+
+    The worker's stop function must be one that ends with the budget (`Budget.stop`).
     """
     store, speeds = worker.store, SpeedModel(guessed_s(worker.device))
     specs: dict[str, RunSpec] = {}
@@ -86,9 +87,10 @@ def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
 def select_affordable(
     runs: Sequence[RunSpec], shapes: Shapes, speeds: SpeedModel, left_s: float, wanted: int = 1
 ) -> Selection:
-    """Of the cheapest shape as many runs as should end in time, and at least one; of the next ones
-    too, until there are as many as `wanted`. How many train together, and how fast, is measured if
-    there is time for it; else they train one by one.
+    """Select as many runs of the cheapest shape as should end in time, and at least one.
+
+    Runs of the next cheapest shapes are added until there are `wanted` runs. Pack size and speed
+    are measured if there is time for it; otherwise the runs train one by one.
     """
 
     def run_s(run: RunSpec) -> float:
@@ -119,7 +121,7 @@ def select_affordable(
 
 
 def learn_speeds(speeds: SpeedModel, rows: Iterable[RunRow], runs: Iterable[RunSpec]) -> None:
-    """What the runs that were just trained took."""
+    """Add the times of the runs that were just trained to the speed model."""
     trained = {run.run_id: run for run in runs}
     for row in rows:
         if row.run_id in trained and row.wall_s and row.steps:

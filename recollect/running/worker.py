@@ -1,15 +1,15 @@
 """One worker: claim runs -> train them together -> checkpoint -> finish,
 until nothing is left to claim.
 
-All state is in the store and in the checkpoint files, so a worker may die anywhere; the next one
-goes on from there. Several workers may share a folder. Events go to `listen`; nothing is
+All state is in the store and in the checkpoint files, so a worker may die at any point; the next
+worker continues from there. Several workers may share a folder. Events go to `listen`; nothing is
 printed.
 
-Members of a pack train in lock step, on the same rows. On a GPU, places that ended runs leave are
-filled: waiting runs of the same shape begin as a pack of their own beside it, and the packs are
-stepped in turn, each on its own stream. Where no more of a shape wait, and those that train do not
-fill the device, another shape begins beside them. Small packs then share the device, and together
-they do as much as one large pack would (docs/decisions/packs-side-by-side.md).
+Members of a pack train in lock step, on the same rows. On a GPU, the places of ended runs are
+filled: waiting runs of the same shape begin as a separate pack next to it, and the packs are
+stepped in turn, each on its own stream. If no more runs of a shape wait and the running packs do
+not fill the device, a pack of another shape begins next to them. Small packs then share the device
+and together do as much as one large pack would (docs/decisions/packs-side-by-side.md).
 """
 
 import contextlib
@@ -46,14 +46,15 @@ from recollect.store.weights import Keeper
 from recollect.training.allocator import give_back_freed_memory
 from recollect.training.state import MisfitError
 
-MOST_PACKS = 4  # side by side
-LOOK_EVERY_S = 0.5  # at leases, while there is nothing else to do
+MOST_PACKS = 4  # the most packs that train side by side
+LOOK_EVERY_S = 0.5  # interval between looks at leases, while there is nothing else to do
 
 
 class Worker:
-    """Trains what is todo in one store; `with Worker(...) as worker`.
+    """Trains the todo runs of one store; use it as `with Worker(...) as worker`.
 
-    When `stop` returns an exit code, asked between steps, the worker saves and raises Stopped.
+    The worker calls `stop` between steps. When `stop` returns a nonzero exit code, the worker saves
+    and raises Stopped.
     """
 
     def __init__(
@@ -73,13 +74,13 @@ class Worker:
         allow_drift: bool = False,
         workers: int = 1,
     ):
-        """`threads`: CPU threads that may be used, all if None. `processes`: workers on this
-        device, among which memory and runs are shared; no more memory than `memory_bytes` is used.
-        `home`: what this worker begins with, where there are others on other devices.
-        `side_by_side`: whether packs may be; None: on a GPU, since on a CPU the members of a small
-        pack cost no more than those of a large one. `checkpoints`: their folder, if it is not
-        beside the store. `allow_drift`: see PackQueue. `workers`: on this machine, this one
-        included.
+        """`threads`: CPU threads that may be used, all if None. `processes`: number of workers on
+        this device, which share its memory and runs. `memory_bytes`: the most memory that they use
+        together. `home`: the runs that this worker begins with, if there are workers on other
+        devices. `side_by_side`: whether packs may train side by side; None means on a GPU only,
+        since on a CPU the members of a small pack cost no more than those of a large one.
+        `checkpoints`: the folder for checkpoints, if it is not next to the store. `allow_drift`:
+        see PackQueue. `workers`: number of workers on this machine, including this one.
         """
         self.store, self.folder, self.device = store, folder, device
         self.listen, self.stop = listen, stop
@@ -103,34 +104,35 @@ class Worker:
         self._keeper = Keeper(folder, KeepPolicy.of(store))
         self._packs: list[Pack] = []
         self._entered = contextlib.ExitStack()
-        self._begun = 0  # packs
-        self._watches = False  # leases on other clocks, and has said so
-        # Of each kind that trains, the most runs that have trained at once.
+        self._begun = 0  # number of packs begun
+        self._watches = False  # whether it watches leases on other clocks, and has reported that
+        # By kind in training: the most runs that have trained at once.
         self._places: dict[Kind, int] = {}
-        self._weights: dict[str, int] = {}  # of a step, by shape
+        self._weights: dict[str, int] = {}  # operations of a step, by shape
 
     def __enter__(self) -> Self:
-        """Until the exit its device is the current one."""
+        """Make the worker's device the current one until the exit."""
         self._entered.enter_context(as_current(self.device))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is compiled ahead any more."""
+        """Stop compiling ahead and restore the current device."""
         self._compile_ahead.close()
         self._entered.close()
 
     def work(self, selection: Selection = EVERYTHING) -> None:
-        """Until nothing of the selection is todo. Runs
-        that a living process holds are left to it.
+        """Train until no run of the selection is todo.
+
+        Runs held by a living process are left to that process.
         """
         sweep_orphans(self.checkpoints)
         self._keeper.tidy(self.store)
         self.queue.read_again()
         try:
             self._train(selection)
-        except BaseException:  # an interrupt too: this process may live on, in a notebook
+        except BaseException:  # interrupts too: in a notebook this process lives on
             for pack in self._packs:
-                with contextlib.suppress(RecollectError):  # the first error is the one to tell
+                with contextlib.suppress(RecollectError):  # the first error is the one to raise
                     self.store.release(pack.claims)
             raise
         finally:
@@ -153,8 +155,10 @@ class Worker:
             self._fill(selection)
 
     def _watch_foreign(self, selection: Selection) -> bool:
-        """When nothing else is left: whether runs are held on another clock of which it is not
-        known yet whether they are renewed. Nobody but who stays and looks can tell.
+        """Wait a moment if leases on another clock are undecided; return whether there were any.
+
+        Called when nothing else is left to do. It is not known yet whether these leases are still
+        renewed. Only a process that keeps observing a lease can tell.
         """
         held = [
             lease
@@ -180,7 +184,7 @@ class Worker:
         return True
 
     def _train_packs(self, selection: Selection) -> None:
-        """Until no pack is left; others join, whenever one was evaluated."""
+        """Step the packs until none is left; new packs may join after each evaluation."""
         while self._packs:
             evaluated = False
             for pack in list(self._packs):
@@ -196,12 +200,13 @@ class Worker:
                 self._fill(selection)
 
     def _training(self, kind: Kind | None = None) -> int:
-        """Runs that train now, all or of one kind."""
+        """The number of runs in training, of all kinds or of one."""
         return sum(len(pack.claims) for pack in self._packs if kind in (None, pack.kind))
 
     def _share(self, pack: Pack) -> float:
-        """Of this process' time, for each run of a pack: packs are stepped in turn, and a step is
-        taken to last as long as it has operations.
+        """The share of this process's time that each run of a pack takes.
+
+        Packs are stepped in turn; the time of a step is assumed proportional to its operations.
         """
         if len({other.shape_id for other in self._packs}) == 1:
             return 1 / self._training()
@@ -212,7 +217,7 @@ class Worker:
         return self._weights[pack.shape_id] / whole
 
     def _fill(self, selection: Selection) -> None:
-        """Begin packs for as long as there are runs, and places for them."""
+        """Begin packs while there are waiting runs and places for them."""
         there = {pack.kind for pack in self._packs}
         self._places = {kind: most for kind, most in self._places.items() if kind in there}
         while not self._packs or (self.side_by_side and len(self._packs) < MOST_PACKS):
@@ -224,7 +229,7 @@ class Worker:
             self.shapes.compile(choice.runs[0])
             run_ids = [run.run_id for run in choice.runs]
             claims = self.store.claim(run_ids, this_process(), LEASE_S)
-            if len(claims) < len(run_ids):  # another worker has got some, or all
+            if len(claims) < len(run_ids):  # another worker has claimed some or all of them
                 self.queue.read_again()
             if claims:
                 pack = Pack(
@@ -246,12 +251,12 @@ class Worker:
         return run.shape_id in self.shapes.compiled or self._compile_ahead.is_ready(run)
 
     def _compile_next(self, now: RunSpec, selection: Selection) -> None:
-        """While the shape of `now` trains, compile what the next ones need."""
+        """Compile the kernels of the next shapes while the shape of `now` trains."""
         if compiles(self.device):
             self._compile_ahead.prepare(now, self.queue.next_shapes(selection))
 
     def _advance(self, pack: Pack) -> None:
-        """One step further, whatever happens to it."""
+        """Advance a pack by one step, and handle its end and its errors."""
         out_of_memory = False
         try:
             if pack.advance(self._share(pack)):
@@ -260,9 +265,9 @@ class Worker:
             raise
         except MisfitError as error:
             self._set_aside(pack, error)
-        except BaseException as error:  # of a plug-in, which may raise what it likes
+        except BaseException as error:  # a plug-in may raise any kind of exception
             code = self.stop()
-            # A signal reaches compilers and other children too; what they then say is no result.
+            # A signal also reaches compilers and other children; their errors are not the run's.
             if code:
                 others = [other for other in self._packs if other is not pack]
                 raise self._save_all(code, others) from error
@@ -273,12 +278,13 @@ class Worker:
                 self._fail(pack, error)
         pack.close()
         self._packs.remove(pack)
-        if out_of_memory:  # by now nothing holds its memory, the error neither
+        if out_of_memory:  # its memory is free: neither the pack nor the exception refers to it
             self._retry_smaller(pack)
 
     def _set_aside(self, pack: Pack, error: MisfitError) -> None:
-        """A checkpoint that does not fit its model costs the file; its runs go on from the one
-        before, or from their start.
+        """Set aside a checkpoint file that does not fit its model.
+
+        Its runs continue from the checkpoint before it, or from the start.
         """
         problem = f"checkpoint: {error}"
         if pack.began_from is not None:
@@ -292,11 +298,12 @@ class Worker:
     def _save_all(self, code: int, packs: Iterable[Pack]) -> Stopped:
         for pack in packs:
             pack.save()
-        return Stopped(f"stopped; go on with `{resume_command(self.store)}`", code)
+        return Stopped(f"stopped; continue with `{resume_command(self.store)}`", code)
 
     def _retry_smaller(self, pack: Pack) -> None:
-        """Out of memory: half as many together next time;
-        a run that does not fit alone has failed.
+        """Give back a pack that ran out of memory, to train half as many runs together next time.
+
+        A run that does not fit alone fails.
         """
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -319,7 +326,7 @@ class Worker:
             self.queue.keep_alone(pack.shape_id)
         else:
             self.shapes.limit(pack.shape_id, max(half, same))
-        # A limit that is stored holds for every device, and this one may be the smallest.
+        # A stored limit applies to every device, and this one may be the smallest.
         self.store.release(pack.claims, pack_limit=None if others or home.is_shared else half)
         self.queue.read_again()
         self.listen(GivenUp(pack.number))

@@ -1,1 +1,1 @@
-"""What a run is: frozen, closed models; TOML in, canonical JSON and an id made from content out."""
+"""Specifications of runs: frozen, closed models read from TOML, with ids made from content."""

@@ -1,5 +1,7 @@
-"""The [sweep] table of a specification: axes that multiply, lists that move together, and variants
-that change one thing at a time. What can be written is shown in sweep.py.
+"""The [sweep] table of a specification.
+
+It has axes that are multiplied, lists that move together, and variants that change one setting at a
+time. The docstring of sweep.py shows an example of each.
 """
 
 import itertools
@@ -13,7 +15,7 @@ from recollect.spec.base import shorten
 
 MAX_AXES = 100
 GRID_KEYS = {"from", "to", "points"}
-# A bare name of these stands for a table with that name.
+# For these keys a bare name stands for a table with that name.
 NAMED = ("mixer", "task")
 _NOWHERE = object()
 
@@ -22,7 +24,7 @@ Values = dict[str, Any]  # by dotted path
 
 @dataclass(frozen=True)
 class Axis:
-    """The paths that move together, and for each of its points their values."""
+    """Paths that move together, and their values at each point of the axis."""
 
     paths: tuple[str, ...]
     points: list[tuple[Any, ...]]
@@ -30,7 +32,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is changed of the runs that have these settings."""
+    """Changes to the runs whose settings match `where`."""
 
     changes: Values
     where: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -41,18 +43,18 @@ class Variant:
 
 @dataclass(frozen=True)
 class SweepAxes:
-    """All of a [sweep] table."""
+    """The content of a [sweep] table."""
 
     axes: list[Axis]
     variants: list[Variant]
 
     @property
     def size(self) -> int:
-        """The most runs it can have: a variant may change nothing, or fit few of them."""
+        """Upper bound of the number of runs: a variant may change nothing or match few runs."""
         return math.prod(len(axis.points) for axis in self.axes) * (1 + len(self.variants))
 
     def points(self) -> Iterator[Values]:
-        """The product of the axes, in the order of the file."""
+        """Yield the values at each point of the product of the axes, in the order of the file."""
         for point in itertools.product(*(axis.points for axis in self.axes)):
             yield {
                 path: value
@@ -62,7 +64,7 @@ class SweepAxes:
 
 
 def read_axes(table: Any) -> SweepAxes:
-    """The axes and variants of a [sweep] table."""
+    """Read the axes and variants of a [sweep] table."""
     if not isinstance(table, dict):
         raise SpecError(
             f"sweep = {shorten(table)}: must be a table of axes, for example seed = [42, 123]"
@@ -90,7 +92,7 @@ def read_axes(table: Any) -> SweepAxes:
 
 
 def put(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value by its dotted path. A bare name on the way becomes a table."""
+    """Set one value by its dotted path. A bare name along the path becomes a table."""
     *parents, last = path.split(".")
     for parent in parents:
         inner = table.setdefault(parent, {})
@@ -105,13 +107,16 @@ def put(table: dict[str, Any], path: str, value: Any) -> None:
 
 
 def put_all(table: dict[str, Any], values: Values) -> None:
-    """Set several: a whole table before what stands inside it, whatever their order."""
+    """Set several values. A whole table is set before values inside it, in whatever order given."""
     for path in sorted(values, key=lambda path: path.count(".")):
         put(table, path, copy_tables(values[path]))
 
 
 def copy_tables(value: Any) -> Any:
-    """A copy that can be changed; lists and other values are never changed in place."""
+    """Copy nested tables, so that the copy can be changed.
+
+    Lists and other values are not copied, because they are never changed in place.
+    """
     return (
         {key: copy_tables(inner) for key, inner in value.items()}
         if isinstance(value, dict)
@@ -120,8 +125,9 @@ def copy_tables(value: Any) -> Any:
 
 
 def log_grid(low: float, high: float, points: int) -> list[float]:
-    """Equally spaced in the logarithm; inner points are rounded to four digits,
-    as one would type them.
+    """Points equally spaced in the logarithm, from `low` to `high`.
+
+    Inner points are rounded to four digits, as a user would type them.
     """
     if points == 1:
         return [low]
@@ -171,7 +177,7 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, list[A
 
 
 def _find(spec: Mapping[str, Any], path: str) -> Any:
-    """The value at a path; of a mixer or task, its name."""
+    """The value at a path; for a mixer or a task, its name."""
     found: Any = spec
     for part in path.split("."):
         found = found.get(part, _NOWHERE) if isinstance(found, dict) else _NOWHERE
@@ -187,8 +193,9 @@ def _refuse_repeats(new: Iterable[str], known: Collection[str]) -> None:
 
 
 def _lists(table: dict[str, Any], prefix: str = "", at: str = "") -> dict[str, list[Any]]:
-    """`train.lr = [...]` and `"train.lr" = [...]` alike as {"train.lr": [...]}; `at` is where
-    they stand, for messages.
+    """Flatten tables of lists: `train.lr = [...]` and `"train.lr" = [...]` give the same key.
+
+    The result is {"train.lr": [...]}. `at` is the place of the table, for messages.
     """
     found: dict[str, list[Any]] = {}
     for key, value in table.items():

@@ -1,8 +1,7 @@
-"""What all parts of a specification share:
-frozen, closed, strictly typed models, and refusals in plain words.
+"""Base of all parts of a specification: frozen, closed, strictly typed models with clear errors.
 
-A specification is data: read from TOML, it executes nothing, and two spellings of the same content
-are equal.
+A specification is data: reading it from TOML executes nothing, and two spellings of the same
+content are equal.
 """
 
 import difflib
@@ -26,19 +25,18 @@ from recollect.errors import SpecError
 
 
 class PerMember:
-    """Marks a field that may differ between the members of one population:
-    it changes no tensor's shape.
-    """
+    """Marks a field that may differ between the members of a population: it changes no shape."""
 
 
 class Later:
-    """Marks a field that was added when there were stored runs: at its default it is not written,
-    so that they keep their ids.
+    """Marks a field that is not written at its default value.
+
+    Such a field was added when there were stored runs already; this keeps their ids.
     """
 
 
-# TOML has lists, a frozen model wants tuples; every other type is taken strictly (no "64" for 64,
-# no true for 1).
+# TOML has lists, but a frozen model needs tuples. Every other type is strict: "64" is not accepted
+# for 64, nor true for 1.
 Numbers = Annotated[tuple[int, ...], Field(strict=False)]
 
 
@@ -52,7 +50,7 @@ class Spec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain_zero(cls, raw: Any) -> Any:
-        """-0.0 and 0.0 are the same number and must not be two identities."""
+        """Replace -0.0 by 0.0: they are the same number and must not give two ids."""
         if isinstance(raw, dict):
             return {
                 key: 0.0 if isinstance(value, float) and value == 0 else value
@@ -69,8 +67,9 @@ class Spec(BaseModel):
 
     @classmethod
     def parse(cls, raw: Any, at: str = "") -> Self:
-        """`raw` as a specification, or a SpecError of at most three lines; `at` is the path it
-        stands at, e.g. "train".
+        """Validate `raw` as a specification, or raise a SpecError of at most three lines.
+
+        `at` is the path of `raw` in the whole specification, e.g. "train".
         """
         try:
             return cls.model_validate(raw)
@@ -79,7 +78,7 @@ class Spec(BaseModel):
 
 
 def unwritten(spec: BaseModel) -> set[str]:
-    """The fields marked `Later` that are at their default."""
+    """The fields marked `Later` that have their default value."""
     return {
         name
         for name, default in marked(type(spec), Later).items()
@@ -87,11 +86,9 @@ def unwritten(spec: BaseModel) -> set[str]:
     }
 
 
-@cache  # for every run of a sweep
+@cache  # called for every run of a sweep
 def marked(model: type[BaseModel], mark: type) -> Mapping[str, Any]:
-    """The fields of a model that are annotated with a mark such as `PerMember`, with their
-    defaults.
-    """
+    """Defaults of the fields of a model that have a mark such as `PerMember`, by name."""
     return {
         name: field.default
         for name, field in model.model_fields.items()
@@ -100,16 +97,17 @@ def marked(model: type[BaseModel], mark: type) -> Mapping[str, Any]:
 
 
 class NestedError(ValueError):
-    """Problems of a part that was validated on its own;
-    each line starts with the path inside that part.
+    """Problems of a part that was validated separately.
+
+    Each line starts with the path inside that part.
     """
 
 
 def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Callable[[Any], Any]:
-    """A validator that picks the model class by the part's `name`; a bare name stands for that
-    class with its defaults.
+    """Return a validator that picks the model class by the `name` of a part.
 
-    The registry may grow after import (plugins), which is why this is no closed union of types.
+    A bare name stands for that class with its defaults. This is not a closed union of types because
+    the registry may grow after import (plugins).
     """
 
     def choose(raw: Any) -> Any:
@@ -134,7 +132,7 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
     return choose
 
 
-# What others call our keys.
+# Names that other programs use for our keys.
 OTHER_NAMES = {
     "learning_rate": "lr",
     "rate": "lr",
@@ -155,9 +153,9 @@ OTHER_NAMES = {
 
 
 def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
-    """A pydantic error as at most three lines: path = value: rule; remedy."""
+    """Format a pydantic error as at most three lines: path = value: rule; remedy."""
     problems = error.errors(include_url=False)
-    explained = problems[:20]  # a hostile file can have 100,000, and two are shown
+    explained = problems[:20]  # a hostile file can have 100,000, but at most three are shown
     texts = [_explain_one(problem, model, at) for problem in explained]
     lines = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
     found = len(lines) + len(problems) - len(explained)
@@ -167,13 +165,13 @@ def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str
 
 
 def shorten(value: Any, limit: int = 60) -> str:
-    """A value as it may appear in a one-line message."""
+    """The repr of a value, cut to at most `limit` characters for a one-line message."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
-    """`did you mean X?` when a known name is near, else all known names and a hint at others."""
+    """Return `did you mean X?` if a known name is similar, else all known names and the hint."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"
@@ -201,13 +199,13 @@ _RULES = {
 
 
 def broken_rule(problem: ErrorDetails) -> str:
-    """What a value must be that pydantic refused."""
+    """The rule that a refused value breaks, in words."""
     rule = _RULES.get(problem["type"])
     return rule.format(**problem.get("ctx", {})) if rule else problem["msg"].lower()
 
 
 def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
-    # Unions add the tag of the branch to the location; only real keys belong into a path.
+    # Unions add the tag of the branch to the location; only real keys belong in a path.
     location = [str(part) for part in problem["loc"]]
     path = ".".join([part for part in [at] if part] + location)
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
@@ -246,7 +244,7 @@ def _field_at(model: type[BaseModel], location: list[str]) -> FieldInfo | None:
 
 
 def _remedy(name: str, field: FieldInfo | None) -> str:
-    """What to write instead: the field's own example, else its default, else its meaning."""
+    """What to write instead: the field's example, else its default, else its description."""
     if field is None:
         return "see `recollect tasks` and `recollect mixers` for what can be written"
     example = (

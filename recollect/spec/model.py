@@ -13,8 +13,10 @@ Head = Literal["tied", "untied"]
 
 
 class ModelSpec(Spec):
-    """Block, norm and positions default to what the mixer's own paper uses, and are recorded as
-    what they resolved to.
+    """The model around a mixer.
+
+    Block, norm and positions default to the choices of the mixer's own paper. The specification
+    records the resolved values.
     """
 
     mixer: AnyMixer = Field(
@@ -62,11 +64,12 @@ class ModelSpec(Spec):
         try:
             mixer = choose_mixer(raw["mixer"])
         except (KeyError, ValueError):
-            # The mixer is reported by its own field; these values keep the missing ones from being
-            # reported too.
+            # The field `mixer` reports the bad mixer. These values keep missing fields from being
+            # reported as well.
             return {"block": "mixer", "norm": "layer", "positions": "none"} | raw
         assert isinstance(mixer, MixerSpec)
-        # A stack has one kind of block: mixers with different defaults get those of a transformer.
+        # All blocks of a stack are of one kind: mixers with different defaults get the defaults of
+        # MixerSpec, which are those of a transformer.
         wanted = {
             key: {getattr(kind, key) for kind in mixer.kinds()}
             for key in ("block", "norm", "positions")

@@ -1,8 +1,8 @@
-"""`--set a.b=1`: one value of a specification, set from outside.
+"""`--set a.b=1`: set one value of a specification from the command line.
 
-Fixing a value that is an axis of the sweep takes the axis away. Setting something inside of what
-is swept (`model.mixer.heads` where `model.mixer` is a list) sets it in every value of the axis and
-of the variants.
+Setting a value that is an axis of the sweep removes that axis. Setting a value inside of an axis
+(`model.mixer.heads` where `model.mixer` is a list) sets it in every value of the axis and of the
+variants.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from recollect.spec.toml_text import load_toml
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:
-    """`a.b=1` onto the table of a specification."""
+    """Apply an override such as `a.b=1` to the table of a specification."""
     path, equals, text = override.partition("=")
     path = path.strip()
     if (
@@ -42,7 +42,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
 
 
 def read_value(text: str) -> Any:
-    """A value as the command line writes it: TOML, or a word without its quotes."""
+    """Parse a value from the command line: TOML, or a text without quotes."""
     try:
         return load_toml(f"value = {text}")["value"]
     except ValueError:
@@ -67,7 +67,7 @@ def _drop_axis(axes: dict[str, Any], path: str) -> None:
 
 
 def _axes_above(axes: dict[str, Any], path: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """The axes whose values contain the path: where each stands, and what is left of the path."""
+    """Yield the axes whose values contain the path, as (table, key, rest of the path)."""
     for key, value in axes.items():
         if path.startswith(f"{key}."):
             rest = path.removeprefix(f"{key}.")

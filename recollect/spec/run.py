@@ -1,4 +1,4 @@
-"""What a run is: one frozen specification whose id is made from its content."""
+"""The specification of a run: frozen, with an id made from its content."""
 
 import hashlib
 import json
@@ -43,8 +43,9 @@ class RunSpec(Spec):
 
     @classmethod
     def parse_known(cls, raw: Any) -> "RunSpec | None":
-        """None for what cannot be read here: a run that ended may have a mixer whose code is not
-        loaded, or has been edited since.
+        """Parse a specification; return None if it cannot be read here.
+
+        A finished run may have a mixer whose code is not loaded or has been edited since.
         """
         try:
             return cls.parse(raw)
@@ -54,8 +55,9 @@ class RunSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, raw: Any) -> Any:
-        """Fill in what depends on several parts:
-        batch from the length, steps from epochs, evaluations from steps.
+        """Fill in settings that depend on other parts.
+
+        The batch follows from the length, steps from epochs, and evaluations from steps.
         """
         if not isinstance(raw, dict) or not isinstance(raw.get("train", {}), dict):
             return raw
@@ -63,14 +65,14 @@ class RunSpec(Spec):
         try:
             task = _choose_task(raw["task"])
         except (KeyError, ValueError):
-            # The task is reported by its own field; valid numbers keep the rest from being
-            # reported too.
+            # The field `task` reports the bad task. Valid numbers keep `train` from being reported
+            # as well.
             return raw | {
                 "train": {"steps": 1, "batch": 1, "evaluations": 1} | _without(train, "epochs")
             }
         train.setdefault("batch", task.default_batch)
         _resolve_steps(train, task)
-        # Bad steps are reported by their own field.
+        # The field `steps` reports bad steps.
         steps = train["steps"] if isinstance(train["steps"], int) else 1
         train.setdefault("evaluations", max(1, min(DEFAULT_EVALUATIONS, steps)))
         return raw | {"task": task, "train": train}
@@ -91,7 +93,7 @@ class RunSpec(Spec):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The run that `canonical_json` wrote."""
+        """Parse a text written by `canonical_json`."""
         return cls.parse(json.loads(text))
 
     def canonical_json(self) -> str:
@@ -143,7 +145,7 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
             "1,000,000; for example epochs = 50"
         )
     batch = train["batch"]
-    # A bad batch is reported by its own field.
+    # The field `batch` reports a bad batch.
     rows_per_step = batch if isinstance(batch, int) and batch > 0 else 1
     keep_last = train.get("last_batch") == "keep"
     per_epoch = steps_per_epoch(task.train_rows, rows_per_step, keep_last)
@@ -151,7 +153,7 @@ def _resolve_steps(train: dict[str, Any], task: TaskSpec) -> None:
 
 
 def _shared(value: Any) -> Any:
-    """The content without the fields that may differ inside a population, at any depth."""
+    """The content without the fields that may differ inside a population, at all levels."""
     if isinstance(value, tuple):
         return [_shared(entry) for entry in value]
     if not isinstance(value, BaseModel):

@@ -1,9 +1,11 @@
-"""From a specification file to runs: what a recipe fills in, axes times a base, variants of it; and
-runs grouped by shape.
+"""From a specification file to runs.
 
-recipe = "study"                            # fills what the rest leaves open; none if left out
-search = "edges"                            # how far it is trained, if not in full; see SEARCHES
-[task]                                      # the base: what all runs share
+A recipe fills in open settings, axes multiply the base, and variants change single settings. Runs
+can be grouped by shape. An example of a file:
+
+recipe = "study"                            # fills in settings that are left open; optional
+search = "edges"                            # which runs are trained, if not all; see SEARCHES
+[task]                                      # the base: settings that all runs share
 name = "mqar"
 [sweep]                                     # the axes: their product is the sweep
 model.mixer = ["attention", "mamba"]
@@ -12,14 +14,14 @@ seed = [42, 123]
 [[sweep.zip]]                               # lists of equal length that move together
 task.length = [64, 128]
 task.pairs = [4, 8]
-[[sweep.variant]]                           # one thing at a time: besides the product as it is,
-train.warmup = [0.0, 0.3]                   # all of it once more with each of these
+[[sweep.variant]]                           # in addition to the product itself, the whole product
+train.warmup = [0.0, 0.3]                   # is repeated with each of these values
 [[sweep.variant]]
-where.model.mixer = "mamba"                 # of these runs alone; a list names several
+where.model.mixer = "mamba"                 # only for these runs; a list names several values
 model.mixer.init = ["zoology"]              # lists of one variant move together, as in a zip
 
-A variant that changes nothing, because the run has that value already, adds no run: both values of
-a choice can be listed whatever the base has.
+A variant that changes nothing, because the run already has that value, adds no run. So all values
+of a setting can be listed, including the one that the base has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +41,8 @@ MAX_RUNS = 100_000
 MAX_NAME = 200
 MAX_DEPTH = 8  # levels of tables and lists; a real specification has five
 _TOP_KEYS = {"name", "recipe", "search", "task", "model", "train", "seed", "data_seed", "sweep"}
-# How far a sweep is trained (running/planning/order.py); no part of what its runs are.
+# Which runs of a sweep are trained, and in which order (running/planning/order.py). This does not
+# change the runs.
 SEARCHES = {
     "edges": "only what the edges of its windows need",
     "best": "only what its best scores need",
@@ -54,13 +57,14 @@ class Sweep:
     name: str
     source: str
     runs: tuple[RunSpec, ...]
-    recipe: str | None = None  # what filled them in; a run may say otherwise, see recipe_of
+    recipe: str | None = None  # filled in the open settings; recipe_of gives the recipe of a run
     search: str | None = None  # one of SEARCHES
 
 
 def read_sweep(path: Path, overrides: Iterable[str] = (), recipe: str | None = None) -> Sweep:
-    """The sweep in a TOML file, with `a.b=1` overrides and a recipe in place of its own;
-    SpecError if anything in it is off.
+    """Read the sweep in a TOML file, or raise SpecError.
+
+    `overrides` are texts such as `a.b=1`; `recipe` replaces the recipe of the file.
     """
     text = read_text(path)
     name = "".join(letter if letter.isprintable() else "?" for letter in path.stem)[:MAX_NAME]
@@ -74,7 +78,7 @@ def parse_sweep(
     name: str = "sweep",
     origin: str = "specification",
 ) -> Sweep:
-    """The sweep in a TOML text."""
+    """Read the sweep in a TOML text."""
     try:
         table = load_toml(text)
     except ValueError as error:
@@ -90,7 +94,7 @@ def parse_sweep(
 
 
 def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "") -> Sweep:
-    """The sweep in an already parsed table."""
+    """Build the sweep from a parsed table."""
     _check_form(table)
     for key in table:
         if key not in _TOP_KEYS:
@@ -124,7 +128,7 @@ def build_sweep(table: Mapping[str, Any], name: str = "sweep", source: str = "")
 
 
 def _check_form(value: Any, depth: int = 0) -> None:
-    """Refuse keys that would make a message unreadable and tables nested without end."""
+    """Refuse keys that would make a message unreadable, and too deeply nested tables."""
     if depth > MAX_DEPTH:
         raise SpecError(
             f"nested more than {MAX_DEPTH} levels deep; a specification has at most a few"
@@ -141,7 +145,7 @@ def _check_form(value: Any, depth: int = 0) -> None:
 
 
 def group_by_shape(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
-    """The runs of each shape, which can train together; shapes in the order they first appear."""
+    """Group runs by shape; each group can train together. Shapes are in order of appearance."""
     groups: dict[str, list[RunSpec]] = {}
     for run in runs:
         groups.setdefault(run.shape_id, []).append(run)
@@ -149,14 +153,14 @@ def group_by_shape(runs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
 
 
 def require_search(search: Any, said: str) -> None:
-    """Refuse a search that there is not; `said` is how it was written."""
+    """Refuse an unknown search; `said` begins the message, e.g. "search = "."""
     if search is not None and (not isinstance(search, str) or search not in SEARCHES):
         meanings = ", ".join(f"{name} ({about})" for name, about in SEARCHES.items())
         raise SpecError(f"{said}{shorten(search)}: must be one of {meanings}")
 
 
 def _expand(base: dict[str, Any], axes: SweepAxes, recipe: Recipe | None) -> tuple[RunSpec, ...]:
-    """The product of the axes first, then variant by variant."""
+    """Build all runs: first the product of the axes, then variant by variant."""
     runs: dict[str, RunSpec] = {}
 
     def add(run: RunSpec, values: Values) -> None:

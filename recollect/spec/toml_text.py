@@ -1,4 +1,4 @@
-"""TOML from outside, with limits: what cannot be a specification is refused before it is parsed."""
+"""Read untrusted TOML: text that cannot be a specification is refused before it is parsed."""
 
 import re
 import tomllib
@@ -14,10 +14,10 @@ _BYTE_ORDER_MARK = "\ufeff"  # some editors write one in front
 
 
 def read_text(path: Path) -> str:
-    """The text of a specification file."""
+    """Return the text of a specification file."""
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # not all of it: a device may never end
+            content = file.read(MAX_FILE_BYTES + 1)  # limited, because a device may never end
         if len(content) > MAX_FILE_BYTES:
             raise SpecError(
                 f"{path}: more than {MAX_FILE_BYTES:,} bytes; a specification has at most that many"
@@ -34,11 +34,12 @@ def read_text(path: Path) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text, or a ValueError;
-    what would keep the parser busy for minutes is refused before.
+    """Parse a TOML text, or raise ValueError.
+
+    A text that would keep the parser busy for minutes is refused before parsing.
     """
-    # Its time grows with the square of the number of parts of a key such as a.b.c; the dots inside
-    # numbers are harmless.
+    # The parser's time grows with the square of the number of parts of a key such as a.b.c. Dots
+    # inside numbers are harmless.
     if _NUMBER.sub("", text).count(".") > MAX_DOTS:
         raise ValueError(f"more than {MAX_DOTS:,} dots outside of numbers")
     try:

@@ -14,11 +14,13 @@ Decay = Literal["cosine", "linear", "constant", "cosine-per-epoch"]
 
 
 class TrainSpec(Spec):
-    """Defaults follow the study: AdamW with weight decay 0.1 on every parameter, 10 % linear
+    """Settings of the training.
+
+    The defaults follow the study: AdamW with weight decay 0.1 on every parameter, 10 % linear
     warmup, cosine to zero, 50 epochs.
 
-    A specification file may say `epochs` instead of `steps` and may leave out `batch`; RunSpec
-    resolves both, so that the identity of a run always holds the numbers that were used.
+    A specification file may give `epochs` instead of `steps` and may leave out `batch`. RunSpec
+    resolves both, so that the id of a run always covers the numbers that were used.
     """
 
     lr: Annotated[float, PerMember()] = Field(
@@ -93,7 +95,7 @@ class TrainSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _one_warmup(cls, raw: Any) -> Any:
-        """A warmup in steps leaves none as a share."""
+        """Set `warmup` to 0 if `warmup_steps` is given and `warmup` is not."""
         return {"warmup": 0.0} | raw if isinstance(raw, dict) and raw.get("warmup_steps") else raw
 
     @model_validator(mode="after")

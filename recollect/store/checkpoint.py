@@ -1,11 +1,11 @@
 """Checkpoints of populations: one sealed tensor file each, whose header names the members.
 
-A pack keeps its two newest files. A damaged one is renamed `.bad` and never deleted: the one before
-it is used, and the evidence stays.
+A pack keeps its two newest files. A damaged file is renamed `.bad` and never deleted: training
+continues from the file before it, and the damaged one stays for inspection.
 
-The seal has the key of its store (`Database.key`): members, step, types and every number are as a
-process of that store wrote them. What was sealed before there were keys costs the file, since
-anybody can make such a seal, and going on would be under another version anyway.
+The seal uses the key of the store (`Database.key`). It proves that members, step, types and all
+numbers are as a process of that store wrote them. A file sealed without a key is rejected where the
+store has one: anyone can make such a seal, and the run would continue under another version anyway.
 """
 
 import contextlib
@@ -33,8 +33,9 @@ FORMAT = TensorFormat(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A population between two steps; the first axis of every tensor is the member,
-    in the order of `run_ids`.
+    """A population between two steps.
+
+    The first axis of every tensor is the member, in the order of `run_ids`.
     """
 
     run_ids: tuple[str, ...]
@@ -42,7 +43,7 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     state: dict[str, Any]  # anything JSON can hold
     environment: Environment = field(default_factory=Environment.here)
-    drift: tuple[str, ...] = ()  # of the environment on the way there, see RunRow
+    drift: tuple[str, ...] = ()  # changes of the environment up to this step, see RunRow
 
 
 @dataclass(frozen=True)
@@ -58,29 +59,30 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True)
 class FoundCheckpoints:
-    """The sound checkpoints of a folder, and what was found damaged in it."""
+    """The intact checkpoints of a folder, and messages about damaged ones."""
 
     saved: tuple[SavedCheckpoint, ...]
     problems: tuple[str, ...]
 
     def of(self, run_id: str) -> list[SavedCheckpoint]:
-        """Those that have this run as a member, the furthest first."""
+        """The checkpoints that have this run as a member, highest step first."""
         found = [saved for saved in self.saved if run_id in saved.run_ids]
         return sorted(found, key=lambda saved: -saved.step)
 
     def newest(self, run_id: str) -> SavedCheckpoint | None:
-        """The furthest checkpoint that has this run as a member."""
+        """The checkpoint with the highest step that has this run as a member."""
         return next(iter(self.of(run_id)), None)
 
 
 def save(folder: Path, checkpoint: Checkpoint, key: bytes = b"") -> Path:
-    """Write a checkpoint durably, then drop those of the same members but the KEEP newest. `key`:
-    of the store, here and below; what has none is for whoever keeps checkpoints without a store.
+    """Write a checkpoint durably, then remove all but the KEEP newest of the same members.
+
+    `key`, here and below, is the key of the store; it is empty for checkpoints without a store.
     """
     make_folder(folder)
     path = folder / f"{_pack(checkpoint.run_ids)}-{checkpoint.step}{SUFFIX}"
     header = {name: value for name, value in vars(checkpoint).items() if name != "tensors"}
-    # Flat, as they were before there was an Environment.
+    # Flat fields: the format of the file is older than the class Environment.
     header |= vars(header.pop("environment"))
     FORMAT.write(path, header, checkpoint.tensors, key)
     _prune(folder, checkpoint.run_ids, KEEP)
@@ -105,12 +107,12 @@ def _prune(folder: Path, run_ids: Sequence[str], keep: int) -> None:
 
 
 def _pack(run_ids: Sequence[str]) -> str:
-    """How the files of these members begin."""
+    """Prefix of the file names for these members."""
     return hashlib.sha256("\n".join(run_ids).encode()).hexdigest()[:12]
 
 
 def load(path: Path, key: bytes = b"") -> Checkpoint:
-    """The checkpoint at `path`, on the CPU, or a StoreError if a bit is not as it was written."""
+    """Load the checkpoint at `path` to the CPU; raise StoreError if any bit has changed."""
     try:
         header, tensors = FORMAT.read(path, key)
     except FileNotFoundError:
@@ -124,7 +126,10 @@ def load(path: Path, key: bytes = b"") -> Checkpoint:
 
 
 def find(folder: Path, key: bytes = b"") -> FoundCheckpoints:
-    """All sound checkpoints of a folder; damaged ones are renamed `.bad` and reported, once."""
+    """Return all intact checkpoints of a folder.
+
+    Damaged files are renamed `.bad` and so are reported only once.
+    """
     saved, problems = [], []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -132,7 +137,7 @@ def find(folder: Path, key: bytes = b"") -> FoundCheckpoints:
             about = (header[name] for name in ("run_ids", "step", "environment", "drift"))
             saved.append(SavedCheckpoint(path, *about))
         except FileNotFoundError:
-            continue  # another process has pruned it since it was listed
+            continue  # another process has removed it since the folder was listed
         except UnreadableError as error:
             problems.append(str(error))
         except StoreError as error:
@@ -141,10 +146,10 @@ def find(folder: Path, key: bytes = b"") -> FoundCheckpoints:
 
 
 def discard(folder: Path, finished: Collection[str], key: bytes = b"") -> list[Path]:
-    """Remove the checkpoints all of whose members are finished: nothing will go on from them."""
+    """Remove the checkpoints whose members are all finished; return their paths."""
     done, removed = set(finished), []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        # What cannot be read stays, for `find` to report.
+        # Unreadable files stay, so that `find` reports them.
         with contextlib.suppress(StoreError, FileNotFoundError):
             if done.issuperset(_checked(path, FORMAT.read_header(path, key))["run_ids"]):
                 path.unlink()
@@ -153,7 +158,7 @@ def discard(folder: Path, finished: Collection[str], key: bytes = b"") -> list[P
 
 
 def _checked(path: Path, header: Header) -> Header:
-    """The header with members, step, state and environment as they must be."""
+    """Validate members, step, state and environment of a header; return it with these types."""
     run_ids, step = header.get("run_ids"), header.get("step")
     if (
         type(step) is not int
@@ -178,8 +183,9 @@ def _checked(path: Path, header: Header) -> Header:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged or misfitting file so that it is not read again, without covering an
-    earlier one.
+    """Rename a damaged or unsuitable file to `.bad`, so that it is not read again.
+
+    A file of that name is not overwritten: the new one gets a number.
     """
     names = (path.with_suffix(f".{count}.bad" if count else ".bad") for count in itertools.count())
     bad = next(name for name in names if not name.exists())

@@ -1,9 +1,10 @@
-"""How many commits a results database has seen, beside it in recollect.db-commits: a database that
-lacks some is recognised, such as a copy of a folder in use that was made without its log.
+"""The number of commits of a results database, stored next to it in recollect.db-commits.
 
-The database counts its commits in itself. The file beside it is written after each of them, so it
-says as many or fewer, never more. It is not waited for, and it goes when the last process that
-wrote closes the database: it says nothing that the database then does not say.
+It reveals a database that lacks commits, such as a copy of a folder in use made without its log.
+
+The database counts its commits itself. The file is written after each commit, so its count is equal
+or lower, never higher. Writing it does not wait for the disk. It is removed when the last process
+that wrote to the database closes it: from then on it would add nothing.
 """
 
 import contextlib
@@ -18,14 +19,17 @@ _LONGEST = 64  # bytes of the file
 
 
 class CommitMark:
-    """Of the database at `path`, which its key tells from any other that stood there."""
+    """The commit count of the database at `path`.
+
+    The key of the database distinguishes it from another one that was at the same path.
+    """
 
     def __init__(self, path: Path, key: bytes):
         self._path = path.with_name(path.name + SUFFIX)
         self._name = hashlib.sha256(key).hexdigest()[:16]
 
     def read(self) -> int:
-        """Commits that the database must have; 0 if nothing is known."""
+        """Number of commits that the database must have at least; 0 if unknown."""
         with contextlib.suppress(OSError, ValueError):
             with os.fdopen(open_regular(self._path), "rb") as file:
                 name, count = file.read(_LONGEST).decode("ascii").split()
@@ -34,12 +38,12 @@ class CommitMark:
         return 0
 
     def write(self, count: int) -> None:
-        """Where it cannot be, nothing is known of it."""
+        """Write the count; errors are ignored, and the count is then unknown."""
         with contextlib.suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(self._path, flags, 0o666)
             try:
-                # One call of always the same length: a reader finds the old number or the new.
+                # One write of constant length: a reader finds the old number or the new one.
                 os.write(handle, f"{self._name} {count:020d}\n".encode("ascii"))
             finally:
                 os.close(handle)

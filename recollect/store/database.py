@@ -1,6 +1,4 @@
-"""The results file of a folder: making and opening it, bringing it up to date, transactions, and
-whether it has all that was committed.
-"""
+"""The results file of a folder: opening, upgrades, transactions, and detection of lost commits."""
 
 import contextlib
 import sqlite3
@@ -28,12 +26,13 @@ from recollect.store.reading.connection import (
 from recollect.store.schema import VERSION, statements
 
 FILE = "recollect.db"
-OWN_CACHE_KB = 16_384  # of a database that nobody else opens
+OWN_CACHE_KB = 16_384  # for a database that only one process opens
 
 
 class Database:
-    """One open results file, with its lock and its transactions;
-    `store.Store` defines what is in them.
+    """One open results file, with its lock and its transactions.
+
+    `store.Store` defines the content of the transactions.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, version: int = VERSION):
@@ -43,15 +42,16 @@ class Database:
         self._connection = connection
         self._lock = threading.RLock()
         self._log_missing = False
-        self._mark: CommitMark | None = None  # of a store that writes
+        self._mark: CommitMark | None = None  # only if opened for writing
         self._foreign = ForeignLeases()
-        self._problems: dict[str, str] = {}  # by where they are
-        self._left_out: set[str] = set()  # runs
+        self._problems: dict[str, str] = {}  # message by place
+        self._left_out: set[str] = set()  # ids of runs
 
     @classmethod
     def create(cls, folder: Path) -> Self:
-        """The store of `folder`, made if there is none. A process killed
-        in here does not hinder the next.
+        """Open the store of `folder`; create it if there is none.
+
+        If the process is killed inside this call, the next one can still create or open the store.
         """
         path = folder / FILE
         make_folder(folder)
@@ -66,13 +66,13 @@ class Database:
 
     @classmethod
     def open(cls, folder: Path, read_only: bool = False) -> Self:
-        """The store that is there."""
+        """Open the existing store of `folder`."""
         path = folder / FILE
         absent = SpecError(f"no results in {folder}; run `recollect run SPEC --out {folder}` first")
         if not path.is_file():
             raise absent
-        # SQLite removes the log before its index; the index alone means that something else
-        # removed the log.
+        # SQLite removes the log (-wal) before its index (-shm). An index without a log means that
+        # something else removed the log.
         log_missing = (
             path.with_name(f"{FILE}-shm").exists() and not path.with_name(f"{FILE}-wal").exists()
         )
@@ -92,7 +92,7 @@ class Database:
         return store
 
     def _begin_writing(self) -> None:
-        """Bring the file up to date; commits that it lacks are noted, once."""
+        """Upgrade the file to the current schema; note commits that it lacks, once."""
         self._upgrade()
         lost = self.lost_commits
         self._mark = CommitMark(self.path, self.key)
@@ -102,12 +102,16 @@ class Database:
 
     @cached_property
     def lost_commits(self) -> str:
-        """What this folder has seen and the database lacks, in words; empty if nothing."""
-        known = CommitMark(self.path, self.key).read()  # before the database, which others write
+        """Message about commits that were made in this folder but are missing in the database.
+
+        Empty if none is missing.
+        """
+        # The mark is read first: other processes may commit between the two reads.
+        known = CommitMark(self.path, self.key).read()
         try:
             found = self._read("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'commits'")
         except StoreError:
-            return ""  # it is damaged, which is another matter
+            return ""  # the database is damaged; `check` reports that
         lost = known - (found[0][0] if found else 0)
         if lost <= 0:
             return ""
@@ -118,18 +122,21 @@ class Database:
 
     @cached_property
     def key(self) -> bytes:
-        """Seals the checkpoints of this store; empty in a store that is older and only read."""
+        """Key that seals the checkpoints of this store.
+
+        Empty in a store of an older version that is opened read-only.
+        """
         found = self._read("SELECT value FROM meta WHERE key = 'key'")
         try:
             return bytes.fromhex(found[0][0]) if found else b""
         except (TypeError, ValueError):
-            return b"damaged"  # fits no checkpoint: each costs its file
+            return b"damaged"  # matches no checkpoint, so every checkpoint is rejected
 
     def _upgrade(self) -> None:
-        """Bring an empty file, or one of an older version, to this version, in one step."""
+        """Upgrade an empty file, or one of an older version, to this version in one transaction."""
         if recognise(self._connection, self.path) < VERSION:
             with self._transaction() as connection:
-                # Again: another process may have done it in between.
+                # Check again: another process may have upgraded the file in between.
                 version = recognise(connection, self.path)
                 if 0 < version < VERSION:
                     self._refuse_if_held()
@@ -145,7 +152,10 @@ class Database:
         self.version = VERSION
 
     def _refuse_if_held(self) -> None:
-        """A process of an older version would write rows as they were then."""
+        """Refuse an upgrade while a process of an older version trains in this folder.
+
+        That process would continue to write rows of the older schema.
+        """
         now = self.clock()
         held = self._connection.execute(
             "SELECT DISTINCT owner FROM runs WHERE status = 'running' AND ? BETWEEN renewed AND "
@@ -160,19 +170,21 @@ class Database:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Rows that were left out of what was read so far, and why."""
+        """Messages about the rows left out of all reads so far, with the reasons."""
         return tuple(self._problems.values())
 
     def keep_for_itself(self) -> None:
-        """For a database that nobody else opens and that can be made again: it is not waited for,
-        and no log is written before the file. A death may cost it.
+        """Trade durability for speed in a database that only this process opens.
+
+        Commits do not wait for the disk, and no log is written before the file. A crash may destroy
+        the database, so it must be possible to rebuild it.
         """
         for setting in ("synchronous = OFF", "locking_mode = EXCLUSIVE", "journal_mode = MEMORY"):
             self._read(f"PRAGMA {setting}")
         self._read(f"PRAGMA cache_size = -{OWN_CACHE_KB}")
 
     def copy_to(self, path: Path) -> None:
-        """The database as it is now as one file, without a log beside it."""
+        """Copy the current content of the database into a single file that needs no log."""
         path.unlink(missing_ok=True)
         with self._lock, sqlite_refusals(path):
             copy = sqlite3.connect(path, isolation_level=None)
@@ -185,7 +197,7 @@ class Database:
     def close(self) -> None:
         with self._lock, sqlite_refusals(self.path):
             self._connection.close()
-        # The last to close has put the log into the file.
+        # The last connection that closes has merged the log into the file.
         if self._mark and not self.path.with_name(f"{FILE}-wal").exists():
             self._mark.remove()
 
@@ -202,7 +214,7 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and on the disk when it ends."""
+        """Commit all statements of the block or none; the commit is on the disk at the end."""
         with self._lock, sqlite_refusals(self.path):
             retry_while_locked(lambda: self._connection.execute("BEGIN IMMEDIATE"))
             try:
@@ -211,7 +223,7 @@ class Database:
                 failpoint("store.written")
                 self._connection.execute("COMMIT")
             except BaseException:
-                # On a full disk SQLite may have rolled back by itself.
+                # When the disk is full, SQLite may already have rolled back.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
@@ -220,15 +232,16 @@ class Database:
         failpoint("store.committed")
 
     def _put_log_into_file(self) -> None:
-        """As far as others and the disk allow: it is committed already. What a folder is for, its
-        tables and its plan, is in the main file at once: a log lost later costs results, which can
-        be trained again.
+        """Move committed changes from the log into the main file, as far as other processes allow.
+
+        Failure is ignored, since the changes are committed. Tables and plan are thus in the main
+        file early: if the log is lost later, only results are lost, and they can be trained again.
         """
         with contextlib.suppress(ResourceError):
             self._read("PRAGMA wal_checkpoint")
 
     def _note(self, kind: str, text: str) -> None:
-        """Inside a transaction."""
+        """Add a note; call it inside a transaction."""
         self._connection.execute("INSERT INTO notes VALUES (?, ?, ?)", [self.wall(), kind, text])
 
     def _count_commit(self) -> int:

@@ -1,8 +1,8 @@
-"""Files written so that a crash leaves the old one or the new one: a temporary file is written and
-synced, renamed, and the folder synced.
+"""Atomic and durable file writes: after a crash, either the old file or the new one exists.
 
-The temporary file carries its writer's identity in its name, so that what a killed process left can
-be removed safely.
+A temporary file is written and synced, then renamed, then the folder is synced. The name of the
+temporary file contains the identity of its writer, so that files left by a killed process can be
+removed safely.
 """
 
 import contextlib
@@ -37,32 +37,35 @@ _serial = itertools.count()
 
 
 def write_atomically(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
-    """Put `data` (bytes, or flat pieces of them) at `path`; a reader or a crash at any moment finds
-    the old or the new.
+    """Write `data` (bytes, or pieces of them) to `path`, atomically and durably.
+
+    At any moment a reader or a crash finds the old content or the new one.
     """
     pieces = [memoryview(piece) for piece in ([data] if isinstance(data, bytes) else data)]
     _replace(path, pieces, sum(piece.nbytes for piece in pieces))
 
 
 def copy_atomically(source: Path, path: Path) -> None:
-    """The same with the content of another file, which is never in memory as a whole."""
+    """Copy a file to `path` atomically, without loading it into memory as a whole."""
     with source.open("rb") as file:
         pieces = (memoryview(piece) for piece in iter(lambda: file.read(_COPIED), b""))
         _replace(path, pieces, os.fstat(file.fileno()).st_size)
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """What a user asked for, at the place he named: a regular file is replaced as a whole, through
-    links to it; into anything else (a device, a pipe) it is written.
+    """Write output to the path that the user gave.
+
+    A regular file is replaced atomically; links to it are followed. Anything else (a device, a
+    pipe) is opened and written to.
     """
     try:
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
-            mode = stat.S_IFREG  # to be made, perhaps where a link points
+            mode = stat.S_IFREG  # a new file, perhaps at the target of a link
         if stat.S_ISREG(mode):
             target = path.resolve()
-            with contextlib.suppress(OSError):  # whose folder this is, is told below
+            with contextlib.suppress(OSError):  # the write below reports a bad folder
                 sweep_orphans(target.parent)
             write_atomically(target, data)
         else:
@@ -77,7 +80,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `folder` and what leads to it, if it is not there."""
+    """Create `folder` and its parents if they do not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -94,7 +97,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> int:
-    """A handle to read a file; a pipe or a device in its place is refused, not waited for."""
+    """Open a regular file for reading and return its handle.
+
+    Refuses a pipe or a device at that path instead of waiting for it.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -103,11 +109,11 @@ def open_regular(path: Path) -> int:
 
 
 class IrregularFileError(OSError):
-    """Where a file should be there is a folder, a pipe or a device."""
+    """The path of a file is a folder, a pipe or a device."""
 
 
 def sweep_orphans(folder: Path) -> list[Path]:
-    """Remove the temporary files of processes that are certainly dead, and say which."""
+    """Remove the temporary files of processes that are certainly dead; return their paths."""
     orphans = [path for path in folder.glob(".*.tmp") if _is_orphan(path)]
     for path in orphans:
         path.unlink(missing_ok=True)
@@ -126,7 +132,7 @@ def _replace(path: Path, pieces: Iterable[memoryview], size: int) -> None:
     except OSError as error:
         raise write_refusal(error, path, size) from None
     finally:
-        # A full disk can still remove a file; after the rename there is nothing to remove.
+        # Removing works even on a full disk. After the rename there is nothing to remove.
         with contextlib.suppress(OSError):
             temporary.unlink()
 
@@ -135,7 +141,8 @@ def _is_orphan(path: Path) -> bool:
     owner = unquote(path.name[1:].rsplit(".", 2)[0])
     if is_dead(owner):
         return True
-    # Of another boot or machine nothing is certain, but nobody writes one file for a day.
+    # For a process of another boot or machine death is never certain, but no process writes one
+    # file for a day.
     is_ours = owner.count("|") == this_process().count("|")
     with contextlib.suppress(OSError):
         return is_ours and not shares_clock(owner) and time.time() - path.stat().st_mtime > _STALE_S
@@ -156,7 +163,7 @@ def _write(path: Path, pieces: Iterable[memoryview]) -> None:
 
 
 def write_refusal(error: OSError, path: Path, size: int) -> RecollectError:
-    """What a failed write is to the user."""
+    """The error to raise for a failed write, with a message for the user."""
     if error.errno in _REFUSED:
         return SpecError(
             f"{path}: cannot be written ({error.strerror}); choose a folder you may write to"

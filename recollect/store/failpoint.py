@@ -1,9 +1,8 @@
-"""Places where a test may kill this process: each durable step passes one, so that a death can be
-tried at all of them.
+"""Places where a test can kill this process: there is one at each step of every durable write.
 
-Without RECOLLECT_FAILPOINT in the environment a failpoint is one dictionary lookup beside an fsync.
-With "name:n" the n-th passing of `name` ends the process by SIGKILL: no handler runs and no buffer
-is flushed, as when the kernel ends it.
+Without RECOLLECT_FAILPOINT in the environment, a failpoint costs one dictionary lookup, next to an
+fsync. With RECOLLECT_FAILPOINT="name:n" the n-th call of failpoint `name` ends the process by
+SIGKILL: no handler runs and no buffer is flushed, as when the kernel kills it.
 """
 
 import os
@@ -18,10 +17,10 @@ NAMES = (
     "file.written",  # its bytes are handed to the system, not yet to the disk
     "file.synced",  # its bytes are on the disk under the temporary name
     "file.renamed",  # the final name points to it, but the folder is not yet on the disk
-    "file.durable",  # all of it is
+    "file.durable",  # the file and its folder are on the disk
     "checkpoint.pruned",  # an older checkpoint of the same pack is gone
     "store.opened",  # the database file exists, perhaps without a table
-    "store.written",  # inside a transaction, all its statements made
+    "store.written",  # all statements of a transaction are executed, before the commit
     "store.committed",  # the transaction is on the disk, the caller does not know yet
     "spool.written",  # a record is handed to the system, not yet to the disk
     "spool.synced",  # it is on the disk, the caller does not know yet
@@ -31,7 +30,7 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Die here if the environment asks for it; `name` is one of NAMES, all visited by tests."""
+    """Kill this process if the environment asks for it; tests visit every name in NAMES."""
     if name not in _KNOWN:
         raise SpecError(
             f"failpoint {name!r}: unknown; add it to NAMES in recollect/store/failpoint.py"

@@ -1,6 +1,7 @@
-"""Which weights are kept, as a list of words: `best` (of each cell the best run), `all`, `none`,
-`seed:N`, or the beginning of a run's id. Stored with the results, so that a resumed sweep keeps the
-same.
+"""The policy that decides which weights are kept, as a list of words.
+
+The words are `best` (the best run of each cell), `all`, `none`, `seed:N`, or the beginning of a
+run's id. The policy is stored with the results, so that a resumed sweep keeps the same weights.
 """
 
 import re
@@ -22,7 +23,7 @@ class KeepPolicy:
     """Which weights are kept."""
 
     words: tuple[str, ...] = ("best",)
-    snapshots: int = 0  # of the evaluation steps before the last, evenly spaced
+    snapshots: int = 0  # number of snapshots, evenly spaced over the evaluations before the last
 
     @classmethod
     def parse(cls, text: str, snapshots: int = 0) -> Self:
@@ -42,7 +43,7 @@ class KeepPolicy:
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """What was asked for when the folder's runs were planned, or the default."""
+        """The policy stored when the folder's runs were planned, or the default."""
         words = store.meta(_META_KEEP) or ",".join(cls().words)
         snapshots = store.meta(_META_SNAPSHOTS) or "0"
         try:
@@ -60,12 +61,12 @@ class KeepPolicy:
         store.set_meta(_META_SNAPSHOTS, str(self.snapshots))
 
     def asks_for(self, run: RunSpec) -> bool:
-        """Whether this run is kept whatever its score."""
+        """Whether this run is kept regardless of its score."""
         seed = f"seed:{run.seed}"
         return any(word in ("all", seed) or run.run_id.startswith(word) for word in self.words)
 
     def require(self, runs: Iterable[RunSpec]) -> None:
-        """Refuse the beginning of an id that none of these runs has."""
+        """Refuse a word that is the beginning of a run id but matches none of these runs."""
         ids = [run.run_id for run in runs]
         for word in self.words:
             if _RUN_PREFIX.fullmatch(word) and not any(run_id.startswith(word) for run_id in ids):
@@ -79,7 +80,7 @@ class KeepPolicy:
         return "best" in self.words
 
     def snapshot_steps(self, run: RunSpec) -> list[int]:
-        """Before the last evaluation, whose weights are the run's own."""
+        """Steps of the snapshots, all before the last evaluation, which has the final weights."""
         return evenly_spaced(run.train.evaluation_steps()[:-1], self.snapshots)
 
 

@@ -1,10 +1,14 @@
-"""Who holds a run: a process named so that another process can prove it dead, and whose clock its
-lease is on.
+"""Owners of runs: names from which another process can tell whether the owner is dead.
 
-An owner is "machine|clock|pid|start". The machine includes the process-id namespace, because a
-container that shares its host's name sees other process ids. The clock is that of a boot and a
-time namespace: steady clocks of two boots, namespaces or machines have nothing in common. Clock and
-start time make a reused process id another owner. Where death is not certain, leases decide.
+An owner is "machine|clock|pid|start".
+
+- The machine includes the process-id namespace, because a container that shares its host's name
+  sees other process ids.
+- The clock names a boot and a time namespace. The steady clocks of two boots, namespaces or
+  machines cannot be compared.
+- Clock and start time distinguish two processes with the same (reused) process id.
+
+Where it is not certain that an owner is dead, its lease decides.
 """
 
 import math
@@ -15,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-LONGEST_S = 600.0  # that a lease on another clock can hold without being renewed
+LONGEST_S = 600.0  # longest time that a lease on another clock is valid without a renewal
 
 
 def this_process() -> str:
@@ -25,8 +29,10 @@ def this_process() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """True only if it is certain that `owner` no longer runs; the processes of another machine, or
-    of another boot of one with this name, are never certain.
+    """Return True only if it is certain that `owner` has ended.
+
+    For a process of another machine, or of another boot of a machine with the same name, this is
+    never certain.
     """
     parts = owner.rsplit("|", 3)
     if not shares_clock(owner) or not parts[2].isdecimal() or os.name != "posix":
@@ -43,17 +49,17 @@ def is_dead(owner: str) -> bool:
 
 
 def shares_clock(owner: str) -> bool:
-    """Whether times on the steady clock of an owner mean the same here."""
+    """Whether `owner` uses the same steady clock as this process."""
     return owner.rsplit("|", 3)[:2] == [_machine(), _clock()]
 
 
 def host(owner: str) -> str:
-    """What the machine of an owner is called."""
+    """Host name of the machine of `owner`."""
     return owner.partition("|")[0].partition("pid:[")[0]
 
 
 class Lease(NamedTuple):
-    """As the store has it, whatever its times are."""
+    """A lease as read from the store; its values are not validated."""
 
     attempt: Any
     owner: Any
@@ -62,7 +68,7 @@ class Lease(NamedTuple):
 
     @property
     def length_s(self) -> float:
-        """One without its times holds nothing."""
+        """Length of the lease in seconds, at most LONGEST_S; 0 if it has no valid times."""
         if type(self.renewed) is not float or type(self.until) is not float:
             return 0.0
         length = self.until - self.renewed
@@ -70,17 +76,23 @@ class Lease(NamedTuple):
 
 
 class ForeignLeases:
-    """Leases on clocks that are not ours. Their times mean nothing here: one is over when nobody
-    has renewed it for its whole length by our own clock, however far in the past or in the future
-    it seems to end.
+    """Leases on clocks other than the one of this process.
+
+    Their times cannot be compared with the local clock. Such a lease is over when it has not been
+    renewed for its whole length, measured on the local clock, whatever end time it states.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Lease, float]] = {}  # by run: the lease, since when
-        self._living: set[tuple[str, Any]] = set()  # runs and attempts that were renewed
+        # By run id: the lease, and the local time at which it was first seen.
+        self._seen: dict[str, tuple[Lease, float]] = {}
+        # (run id, attempt) of leases for which a renewal was seen.
+        self._living: set[tuple[str, Any]] = set()
 
     def is_over(self, run_id: str, lease: Lease, now: float) -> bool:
-        """To be asked again and again: the first look only begins to watch."""
+        """Whether the lease is over at `now`.
+
+        Call it repeatedly: the first call for a lease only starts the observation.
+        """
         before, since = self._seen.get(run_id, (None, now))
         if before == lease:
             return now - since >= lease.length_s
@@ -90,12 +102,12 @@ class ForeignLeases:
         return False
 
     def forget_others(self, run_ids: Collection[str]) -> None:
-        """Only these are still held on another clock."""
+        """Forget all leases except those of `run_ids`, which are still held on another clock."""
         for run_id in self._seen.keys() - set(run_ids):
             del self._seen[run_id]
 
     def undecided(self) -> dict[str, Lease]:
-        """Runs of which it is not known yet whether anybody renews their leases."""
+        """Runs for which it is not known yet whether their leases are renewed."""
         return {
             run_id: lease
             for run_id, (lease, _) in self._seen.items()
@@ -119,20 +131,21 @@ def _clock() -> str:
 
 def _namespace(kind: str) -> str:
     try:
-        # A label in the shape of a link, not a path.
+        # The target is a label such as "pid:[4026531836]", not a path.
         return os.readlink(f"/proc/self/ns/{kind}")  # noqa: PTH115
     except OSError:
         return ""
 
 
 def _start(pid: int) -> str:
-    """Clock ticks between boot and the start of `pid`; "ended" for a process that was not reaped;
-    "" where unknown.
+    """Clock ticks between boot and the start of `pid`.
+
+    "ended" for a process that has ended but was not reaped; "" where the start is unknown.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    # The name before ")" may hold blanks and brackets.
+    # The process name before the last ")" may contain blanks and brackets.
     state, *fields = text.rpartition(")")[2].split()
     return "ended" if state in "ZX" else fields[18]

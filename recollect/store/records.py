@@ -1,7 +1,4 @@
-"""What goes into the store and comes out of it besides results (those are in rows.py).
-
-Plain data.
-"""
+"""Plain data that the store takes and returns, except for results (see rows.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,21 +17,21 @@ class PlannedRun(NamedTuple):
 
 
 class PlanCounts(NamedTuple):
-    """What planning found."""
+    """Numbers of new and of already stored runs of a plan."""
 
     new: int
-    known: dict[Status, int]  # how many of the planned runs were there before, by status
+    known: dict[Status, int]  # number of planned runs that were stored before, by status
 
 
 class Todo(NamedTuple):
     run_id: str
     spec: str
-    pack_limit: int | None  # it may not train beside more than this; None: no limit known
-    attempt: int = 0  # how often it was begun
+    pack_limit: int | None  # largest pack it may train in; None: no limit known
+    attempt: int = 0  # number of attempts so far
 
 
 class StoredSweep(NamedTuple):
-    """A sweep as it was planned (spec.sweep.Sweep has its runs as specifications)."""
+    """A planned sweep with the ids of its runs; spec.sweep.Sweep holds their specifications."""
 
     name: str
     source: str  # the text it was planned from
@@ -50,8 +47,9 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """How one attempt ended; `last` is the final point of the curve,
-    stored in the same transaction.
+    """How one attempt ended.
+
+    `last` is the final point of the curve; it is stored in the same transaction.
     """
 
     run_id: str

@@ -1,9 +1,8 @@
-"""What can still be read from a damaged results database:
-row by row, around the bad pages, on a copy.
+"""Read a damaged results database as far as possible, row by row around the bad pages, on a copy.
 
-If the table of contents itself is bad, the copy gets that of an empty database: all files that
-began with one version of the schema have the same. If the page that leads to all runs is bad,
-nothing can be reached this way; the problems then name SQLite's own tool.
+If the schema pages are damaged, the copy gets those of an empty database: they are equal in all
+files that were created with the same version of the schema. If the root page of the table `runs` is
+damaged, no row can be reached this way; the problems then name SQLite's own recovery tool.
 """
 
 import os
@@ -24,16 +23,15 @@ from recollect.store.reading.values import BadRowError, evaluation, run_row
 from recollect.store.schema import POINT_COLUMNS, RUN_COLUMNS, SUMS, VERSION, columns, statements
 
 _PAGE = 4096
-_PAGE_COUNT = slice(28, 32)  # where the file's header says how many pages there are
-# The smallest row of `runs` takes more bytes than this, which bounds how many there can be in a
-# file.
+_PAGE_COUNT = slice(28, 32)  # bytes of the file header that hold the number of pages
+# Every row of `runs` takes more bytes than this, which bounds the number of rows in a file.
 _SMALLEST_ROW = 40
 
 
 def salvage(folder: Path) -> tuple[list[RunRow], list[str]]:
-    """All readable runs of a folder's database and what was wrong with the rest.
+    """Return all readable runs of a folder's database, and messages about the rest.
 
-    The file itself is not touched.
+    The file itself is not changed.
     """
     path = folder / FILE
     if not path.is_file():
@@ -65,7 +63,7 @@ def _copy(path: Path, copy: Path) -> None:
 
 
 def _with_new_contents(path: Path, copy: Path, began: int) -> tuple[list[RunRow], list[str]]:
-    """What is readable if the file began with that version of the schema."""
+    """Readable runs and problems if the file was created with version `began` of the schema."""
     copy.with_name(f"{FILE}-wal").unlink(missing_ok=True)
     _copy(path, copy)
     _renew_contents(copy, began)
@@ -73,7 +71,10 @@ def _with_new_contents(path: Path, copy: Path, began: int) -> tuple[list[RunRow]
 
 
 def _renew_contents(copy: Path, version: int) -> None:
-    """Give a copy the header and the schema pages of a new database; the pages with rows stay."""
+    """Overwrite the header and schema pages of the copy with those of a new database.
+
+    Pages that hold rows stay as they are.
+    """
     new = copy.with_name("new")
     new.unlink(missing_ok=True)
     connection = sqlite3.connect(new, isolation_level=None)
@@ -112,7 +113,7 @@ def _readable(copy: Path) -> tuple[list[RunRow], list[str]]:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Of the schema; the newest where the file does not say."""
+    """Version of the schema; the newest one if the file does not state a valid version."""
     found = list(_until_error(connection, "PRAGMA user_version", []))
     return found[0][0] if found and 1 <= found[0][0] <= VERSION else VERSION
 
@@ -120,8 +121,10 @@ def _version(connection: sqlite3.Connection) -> int:
 def _runs(
     connection: sqlite3.Connection, version: int, most: int, problems: list[str]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Rows from the front until a bad page, from the back until a bad page,
-    and one by one in between.
+    """Yield the rowid and columns of every readable run.
+
+    Rows are read from the front up to a bad page, from the back up to a bad page, and one by one in
+    between.
     """
     query = f"SELECT rowid, {columns(RUN_COLUMNS, version)} FROM runs"
     front = list(_until_error(connection, f"{query} ORDER BY rowid", problems))
@@ -159,7 +162,7 @@ def _last_point(
 
 
 def _sum(connection: sqlite3.Connection, version: int, run_id: Any) -> Any:
-    """The checksum of a run; None where there is none, or none can be read."""
+    """The stored checksum of a run; None if it is missing or unreadable."""
     if version < SUMS["checksum"]:
         return None
     query = "SELECT checksum FROM sums WHERE run_id = ?"

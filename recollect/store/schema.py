@@ -1,9 +1,10 @@
-"""What the results database holds: its tables, and the rules the tables enforce themselves; how a
-row becomes a Python value is in values.py.
+"""Tables of the results database, and the rules that the tables enforce themselves.
 
-The rules are in the database, not only in the code above it: not even a program with a bug can
-change a finished run. Measured numbers are of type ANY: SQLite would turn NaN into NULL and -0.0
-into 0.0 in a REAL column, so NaN is the text 'nan'.
+values.py converts rows to Python values.
+
+The rules are in the database and not only in Python, so that not even a program with a bug can
+change a finished run. Measured numbers have type ANY, because SQLite would turn NaN into NULL and
+-0.0 into 0.0 in a REAL column. NaN is stored as the text 'nan'.
 """
 
 import sqlite3
@@ -11,9 +12,9 @@ from collections.abc import Iterator
 
 APPLICATION_ID = 0x5245434F  # "RECO"
 
-# Version 1. The text of a statement is stored in every database, and salvage.py relies on all files
-# having the same pages for it: no byte inside a statement may change (a backslash at the end of a
-# line joins it to the next). What came later is in ADDITIONS.
+# Version 1. SQLite stores the text of each statement in the database, and salvage.py relies on all
+# files having the same pages for it. So no byte inside a statement may change. (A backslash at the
+# end of a line joins it to the next one.) ADDITIONS holds the statements of later versions.
 SCHEMA = """
 CREATE TABLE runs (
     run_id        TEXT PRIMARY KEY,
@@ -101,15 +102,14 @@ WHEN (SELECT status FROM runs WHERE run_id = OLD.run_id) IS NOT 'running'
 BEGIN SELECT RAISE(ABORT, 'only a running run has its evaluations deleted'); END;
 """
 
-# What each later version adds, from version 2 on. The same holds for these texts, and the list only
-# grows. A new file gets all of them, an older one those it lacks when it is next opened for
-# writing; a reader writes nothing, so it must do without what a file lacks (see `columns`).
+# What each version from 2 on adds. These texts must not change either; the list only grows. A new
+# file gets all of them. An older file gets the missing ones when it is next opened for writing. A
+# reader writes nothing, so it must work without what a file lacks (see `columns`).
 ADDITIONS: tuple[str, ...] = (
     "ALTER TABLE evaluations ADD COLUMN train_score ANY;\n",
-    # Checksums of what a reader is shown. Those of runs are kept by the triggers, in a table of
-    # their own because a finished run cannot change; NULL: the run is older than its checksum.
-    # Points of runs that are older may lack theirs, until version 5. recollect_sum is
-    # checksums.py's.
+    # Checksums of the values that readers use. Triggers maintain those of runs, in a separate table
+    # because the row of a finished run cannot change. NULL: the run was stored before there were
+    # checksums; before version 5 its points may lack them too. checksums.py defines recollect_sum.
     """
 ALTER TABLE evaluations ADD COLUMN checksum INTEGER;
 ALTER TABLE runs ADD COLUMN drift TEXT;
@@ -132,17 +132,18 @@ ON runs BEGIN
     NEW.diverged_step, NEW.failure, NEW.parameters, NEW.state_size, NEW.device, NEW.threads,
     NEW.versions, NEW.started, NEW.finished, NEW.drift) WHERE run_id = NEW.run_id; END;
 """,
-    # What seals the checkpoints of this store, and how many commits it has seen (commits.py).
+    # The key that seals the checkpoints of this store, and the number of commits (commits.py).
     """
 INSERT INTO meta VALUES ('key', lower(hex(randomblob(32))));
 INSERT INTO meta VALUES ('commits', '0');
 """,
-    # No new tables: rows that are older than their checksums have got them (checksums.py).
+    # No statements: from version 5 on, rows stored before there were checksums have them too
+    # (checksums.py).
     "",
 )
 VERSION = 1 + len(ADDITIONS)
 
-# Each with the version that brought it; their order is that of the checksums.
+# Each column with the version that added it. Checksums take the values in this order.
 RUN_COLUMNS = dict.fromkeys(
     (
         *("run_id", "spec", "status", "score_name", "chance", "attempt", "steps", "wall_s"),
@@ -163,7 +164,7 @@ PUT_POINT = (
 
 
 def columns(wanted: dict[str, int], version: int, table: str = "") -> str:
-    """For SELECT: these columns of a file of that version; NULL for those it lacks."""
+    """Column list for a SELECT from a file of `version`, with NULL for columns it lacks."""
     prefix = f"{table}." if table else ""
     return ", ".join(
         f"{prefix}{name}" if since <= version else "NULL" for name, since in wanted.items()
@@ -171,8 +172,9 @@ def columns(wanted: dict[str, int], version: int, table: str = "") -> str:
 
 
 def rows_query(version: int, which: str = "") -> str:
-    """One statement, hence one snapshot: every run, each with the last point of its curve or
-    NULLs. `which` is a WHERE clause.
+    """Query for every run with the last point of its curve, or NULLs if there is none.
+
+    It is one statement, so its result is one snapshot. `which` is a WHERE clause.
     """
     joined = "LEFT JOIN sums AS s ON s.run_id = r.run_id " if version >= SUMS["checksum"] else ""
     return (
@@ -184,8 +186,9 @@ def rows_query(version: int, which: str = "") -> str:
 
 
 def statements(since: int = 0, version: int = VERSION) -> Iterator[str]:
-    """What makes a file of version `since` (0: an empty one) a results database of `version`, one
-    by one, for one transaction.
+    """Statements that upgrade a file from version `since` (0: empty) to `version`.
+
+    Execute them one by one in one transaction.
     """
     text = ""
     for line in "".join((SCHEMA, *ADDITIONS)[since:version]).splitlines(keepends=True):

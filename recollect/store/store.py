@@ -1,12 +1,16 @@
-"""The results database of one folder:
-what is planned, who runs it, what came out. Only this folder speaks SQL.
+"""The results database of one folder: planned runs, the processes that train them, and results.
 
-A run is todo -> running (attempt, owner, lease) -> done | diverged | failed. Every transition is
-one transaction guarded by (status, attempt), so a worker that was taken for dead and comes back
-changes nothing; its claims are returned as refused. Leases are on the machine's steady clock
-(time.monotonic, one for all processes since boot): neither setting the clock nor suspending the
-machine expires one. Those of another machine, boot or time namespace are watched on our own clock
-(ownership.py). Safe to share between threads; a forked child must open its own.
+Only the package `recollect.store` contains SQL.
+
+A run goes todo -> running (attempt, owner, lease) -> done | diverged | failed. Every transition is
+one transaction guarded by (status, attempt). A worker that was taken for dead and comes back
+therefore changes nothing; its claims are returned as refused.
+
+Leases use the machine's steady clock (time.monotonic, which all processes share since boot), so
+neither setting the wall clock nor suspending the machine expires a lease. A lease of another
+machine, boot or time namespace is observed on the clock of this process (ownership.py).
+
+A store may be shared between threads. A forked child must open its own.
 """
 
 import json
@@ -28,14 +32,15 @@ MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
 class Store(Reader):
     """One open database; `with Store.create(folder) as store`.
 
-    `clock` times leases, `wall` dates rows: tests move them.
+    `clock` times leases and `wall` dates rows. Tests replace both.
     """
 
     # ---- planning ----
 
     def plan(self, runs: Iterable[PlannedRun], name: str, source: str) -> PlanCounts:
-        """Add what is not there yet under the sweep `name`, planned from the text `source`; what is
-        there stays as it is.
+        """Add the runs that are not stored yet, as part of the sweep `name` with the text `source`.
+
+        Runs that are already stored stay unchanged.
         """
         wanted = {run.run_id: run for run in runs}
         with self._transaction() as connection:
@@ -74,7 +79,10 @@ class Store(Reader):
         return PlanCounts(len(wanted) - sum(known.values()), known)
 
     def reopen_failed(self) -> list[str]:
-        """Failed runs become todo again: the one way out of a finished state."""
+        """Set all failed runs to todo and return their ids.
+
+        This is the only transition out of a finished state.
+        """
         with self._transaction() as connection:
             reopened = connection.execute(
                 "UPDATE runs SET status = 'todo', lost = 0, failure = NULL, finished = NULL, steps "
@@ -85,8 +93,9 @@ class Store(Reader):
     # ---- holding ----
 
     def claim(self, run_ids: Iterable[str], owner: str, lease_s: float) -> dict[str, int]:
-        """Those of `run_ids` that were todo and are now `owner`'s,
-        with the attempt number that proves it.
+        """Claim for `owner` all of `run_ids` that are todo.
+
+        Returns the attempt number of each claimed run; later calls prove the claim with it.
         """
         now = self.clock()
         with self._transaction() as connection:
@@ -103,7 +112,7 @@ class Store(Reader):
         return claims
 
     def heartbeat(self, claims: Claims, lease_s: float) -> set[str]:
-        """Renew the leases; returns the claims that are no longer held."""
+        """Renew the leases; return the claims that are no longer held."""
         now = self.clock()
         with self._transaction():
             held = self._change(
@@ -112,8 +121,10 @@ class Store(Reader):
         return set(claims) - held
 
     def release(self, claims: Claims, pack_limit: int | None = None) -> set[str]:
-        """Back to todo without counting as lost: after a signal, or to be trained in smaller packs;
-        returns the refused.
+        """Set the claimed runs back to todo; return the claims that are no longer held.
+
+        Used after a signal, or to train the runs in smaller packs (`pack_limit`). The attempt does
+        not count as lost.
         """
         with self._transaction():
             change = (
@@ -123,11 +134,14 @@ class Store(Reader):
             return set(claims) - self._change(claims, change, limit=pack_limit)
 
     def reclaim(self, dead: Callable[[str], bool] = is_dead) -> list[str]:
-        """Take back the runs whose lease ran out or whose owner is dead; one on another clock only
-        after it was seen not to be renewed for as long as it lasts.
+        """Take back the runs whose lease has expired or whose owner is dead; return their ids.
 
-        A run taken back without progress may have been killed for its memory: it next trains in a
-        pack of half the size. Alone, and after MAX_LOST such attempts in a row, it is failed.
+        A lease on another clock has expired once this process has observed it for its whole length
+        without seeing a renewal.
+
+        A run taken back without progress may have been killed because memory ran out, so it next
+        trains in a pack of half the size. It is set to failed after MAX_LOST such attempts in a
+        row, if it trained alone in the last of them.
         """
         if not self._stale(dead):
             return []
@@ -175,16 +189,15 @@ class Store(Reader):
         ]
 
     def undecided(self) -> dict[str, Lease]:
-        """Runs held on another clock of which `reclaim` cannot say yet whether anybody lives who
-        trains them.
-        """
+        """Runs leased on another clock for which `reclaim` cannot tell yet if the owner lives."""
         return self._foreign.undecided()
 
     # ---- results ----
 
     def record(self, claims: Claims, evaluations: Iterable[tuple[str, Evaluation]]) -> set[str]:
-        """Points of many runs' curves at once, each put in or replaced;
-        returns the claims that are no longer held.
+        """Insert or replace points of the curves of many runs at once.
+
+        Returns the claims that are no longer held.
         """
         points = list(evaluations)
         with self._transaction():
@@ -200,15 +213,16 @@ class Store(Reader):
             return self._refuse(claims, held, "evaluations")
 
     def progress(self, claims: Claims, step: int) -> set[str]:
-        """A checkpoint at `step` is on the disk; returns the claims that are no longer held."""
+        """Record that a checkpoint at `step` is on the disk; return the claims no longer held."""
         with self._transaction():
             held = self._held(claims)
             self._advance(dict.fromkeys(held, step))
         return set(claims) - held
 
     def rewind(self, claims: Claims, step: int) -> set[str]:
-        """Forget the points after `step`, where training goes on from (-1: from scratch); returns
-        what is no longer held.
+        """Delete the points after `step`, from which training continues (-1: from scratch).
+
+        Returns the claims that are no longer held.
         """
         with self._transaction() as connection:
             held = self._held(claims)
@@ -220,8 +234,9 @@ class Store(Reader):
         return set(claims) - held
 
     def finish(self, results: Iterable[Result]) -> set[str]:
-        """The results of all runs that ended together, all or none; returns those refused because
-        they are no longer held.
+        """Store the results of runs that ended together, in one transaction.
+
+        Returns the claims that are no longer held; their results are refused.
         """
         ended = list(results)
         claims = {result.run_id: result.attempt for result in ended}
@@ -236,7 +251,7 @@ class Store(Reader):
     # ---- remarks and settings ----
 
     def note(self, kind: str, text: str) -> None:
-        """Add a remark to the results: a damaged checkpoint, a split after a lack of memory."""
+        """Add a note to the results, e.g. about a damaged checkpoint or a pack split for memory."""
         with self._transaction():
             self._note(kind, text)
 
@@ -247,9 +262,9 @@ class Store(Reader):
     # ---- inside a transaction ----
 
     def _change(self, claims: Claims, assignments: str, **values: Any) -> set[str]:
-        """The guarded update: what still runs as the attempt claimed is changed, and returned."""
-        # +status keeps SQLite from walking all running runs by the index on status: the few claimed
-        # are found by their id.
+        """Update the runs that are still running as the claimed attempt; return their ids."""
+        # +status keeps SQLite from scanning all running runs through the index on status: the few
+        # claimed runs are found by their id.
         changed = self._connection.execute(
             f"UPDATE runs SET {assignments} FROM json_each(:claims) AS claim WHERE runs.run_id = "
             "claim.key AND runs.attempt = claim.value AND +runs.status = 'running' RETURNING "
@@ -270,8 +285,8 @@ class Store(Reader):
         self._connection.executemany(PUT_POINT, ((*at, checksum(*at)) for at in points))
 
     def _advance(self, steps: dict[str, int]) -> None:
-        # Only a step that no attempt has reached is progress: a run that dies at the same place
-        # each time must not be tried for ever.
+        # Only a step that no earlier attempt has reached counts as progress. Otherwise a run that
+        # dies at the same step each time would be retried for ever.
         self._connection.execute(
             "UPDATE runs SET furthest = mark.value, progressed = 1, lost = 0 FROM json_each(?) AS "
             "mark WHERE runs.run_id = mark.key AND mark.value > runs.furthest",
@@ -312,5 +327,5 @@ def _same(spec: Any, wanted: str) -> bool:
 
 
 def _holds(renewed: Any, until: Any, now: float) -> bool:
-    """Whether a lease does; one without its times holds nothing."""
+    """Whether a lease is valid at `now`; a lease without its times is not."""
     return type(renewed) is type(until) is float and renewed <= now <= until

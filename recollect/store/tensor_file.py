@@ -1,13 +1,13 @@
-"""Files of tensors with a checksum: safetensors, which can hold no code, with JSON in its metadata.
+"""Tensor files with a checksum: safetensors, which cannot contain code, with JSON in the metadata.
 
-torch and safetensors alike load most flipped bits without an error, hence the checksum. There are
-two layouts:
+Both torch and safetensors load most flipped bits without an error; the checksum detects them. There
+are two layouts:
 
     sealed   a magic line, the sha256 of everything after it, the safetensors body;
-             verified before anything is parsed. With a key it is an HMAC: nobody without the key
-             makes one, and a file of another key is foreign
-    plain    the safetensors body alone, which any tool opens; the sha256 of the tensors stands
-             beside the JSON, and is verified when the tensors are read
+             verified before anything is parsed. With a key the sha256 is an HMAC: it cannot be
+             made without the key, and a file sealed with another key is rejected
+    plain    the safetensors body alone, which any tool can open; the sha256 of the tensors is
+             stored with the JSON and verified when the tensors are read
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from recollect.store.durable import (
     write_atomically,
 )
 
-Header = dict[str, Any]  # what JSON can hold
+Header = dict[str, Any]  # values that JSON can represent
 Tensors = dict[str, Tensor]
 
 _KEY, _CHECKSUM = "recollect", "sha256"
@@ -57,12 +57,12 @@ _UNPARSED = (ValueError, TypeError, KeyError, RecursionError, safetensors.Safete
 
 
 class UnreadableError(StoreError):
-    """Perhaps sound, but it cannot be read here and now: it must not be renamed."""
+    """The file cannot be read at present but may be intact, so it must not be renamed."""
 
 
 @dataclass(frozen=True)
 class TensorFormat:
-    """One kind of file. `remedy` ends the message about a damaged one."""
+    """One kind of file. `remedy` is the end of the message about a damaged file."""
 
     remedy: str
     sealed_as: str = ""  # the name in the magic line; empty: plain
@@ -74,8 +74,9 @@ class TensorFormat:
         tensors: Mapping[str, Tensor],
         key: bytes = b"",
     ) -> None:
-        """Durably: a reader or a crash at any moment finds the old file or the new one. `key`: of a
-        sealed file, or none.
+        """Write a file durably: at any moment a reader or a crash finds the old or the new file.
+
+        A `key` makes the seal an HMAC. Plain files have no seal and ignore it.
         """
         if not self.sealed_as:
             header = {**header, _CHECKSUM: _digest(tensors)}
@@ -86,7 +87,7 @@ class TensorFormat:
         write_atomically(path, pieces)
 
     def read(self, path: Path, key: bytes = b"") -> tuple[Header, Tensors]:
-        """On the CPU, or a StoreError if a bit of the tensors is not as it was written."""
+        """Read header and tensors to the CPU; raise StoreError if a bit of the tensors changed."""
         body = self._body(path, key)
         header = self._header(path, body)
         try:
@@ -99,7 +100,7 @@ class TensorFormat:
         return header, tensors
 
     def read_header(self, path: Path, key: bytes = b"") -> Header:
-        """Without tensors: a sealed file is verified, of a plain one only the header is read."""
+        """Read the header alone. A sealed file is verified as a whole, a plain file is not."""
         if self.sealed_as:
             return self._header(path, self._body(path, key))
         try:
@@ -124,7 +125,7 @@ class TensorFormat:
         return self._family + b"%d\n" % (KEYED if key else UNKEYED)
 
     def _body(self, path: Path, key: bytes) -> bytes:
-        """The safetensors part; that of a sealed file is verified."""
+        """The safetensors part of a file, verified if the file is sealed."""
         magic = self._magic(key) if self.sealed_as else b""
         try:
             with os.fdopen(open_regular(path), "rb") as file:
@@ -137,10 +138,10 @@ class TensorFormat:
             raise self.damaged(path, "it is no regular file") from None
         except OSError as error:
             raise UnreadableError(
-                f"{path}: cannot be read ({error.strerror}); mend that, then `recollect resume`"
+                f"{path}: cannot be read ({error.strerror}); fix that, then `recollect resume`"
             ) from None
         if not seal.startswith(magic):
-            # Without its newline a version was cut off, which is damage.
+            # A version without a newline was cut off, so the file is damaged.
             version, newline, _ = seal.removeprefix(self._family).partition(b"\n")
             if seal.startswith(self._family) and newline and version in _KNOWN:
                 how = "without a key" if key else "with a key, and none is known here"
@@ -169,7 +170,7 @@ class TensorFormat:
 
 
 def _seal(pieces: Iterable[bytes | memoryview], key: bytes) -> bytes:
-    """The line after the magic one."""
+    """The checksum line that follows the magic line."""
     digest = hmac.new(key, digestmod="sha256") if key else hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
@@ -177,8 +178,9 @@ def _seal(pieces: Iterable[bytes | memoryview], key: bytes) -> bytes:
 
 
 def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterator[Any]:
-    """The bytes of `safetensors.torch.save`, piece by piece:
-    that one holds a second copy of every tensor.
+    """Yield the bytes that `safetensors.torch.save` would return, piece by piece.
+
+    That function holds a second copy of every tensor in memory.
     """
     for name, tensor in tensors.items():
         if tensor.dtype not in _DTYPES:
@@ -186,8 +188,8 @@ def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterato
                 f"tensor {name}: dtype {tensor.dtype} cannot be saved; use one of "
                 f"{', '.join(map(str, _DTYPES))}"
             )
-    # One entry of metadata: safetensors writes several in any order, and equal tensors should be
-    # equal files.
+    # A single entry of metadata: safetensors writes several entries in arbitrary order, and equal
+    # tensors should give equal files.
     table: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(header)}}
     pieces, end = [], 0
     dtypes = {name: _DTYPES[tensor.dtype] for name, tensor in tensors.items()}
@@ -204,7 +206,7 @@ def _encode(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Iterato
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """Of names, types, shapes and contents, in the order of the names."""
+    """sha256 of the names, types, shapes and contents, in the order of the names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]

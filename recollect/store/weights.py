@@ -1,10 +1,12 @@
-"""Weights of finished runs, for inspection: DIR/models/RUN_ID.safetensors, and snapshots at earlier
-steps in RUN_ID/STEP.safetensors. Each is a plain tensor file.
+"""Weights of finished runs, for inspection.
 
-The best run of a cell has the highest score, then the lowest loss, then the lowest id: it is the
-same whatever order the runs end in. A kill loses nothing: weights are on the disk before their run
-counts as finished, so a run that is not finished writes them again; what was beaten is removed only
-after that. `tidy` removes what a killed process would have removed.
+The weights of a run are in DIR/models/RUN_ID.safetensors, and snapshots at earlier steps in
+DIR/models/RUN_ID/STEP.safetensors. Each is a plain tensor file.
+
+The best run of a cell has the highest score, then the lowest loss, then the lowest id, so it does
+not depend on the order in which runs end. A killed process loses nothing: weights are on the disk
+before their run counts as finished, and an unfinished run writes them again. Weights of beaten runs
+are removed only after that. `tidy` removes what a killed process did not get to remove.
 """
 
 import contextlib
@@ -32,14 +34,14 @@ FORMAT = TensorFormat(remedy="\nremove it; `recollect inspect` then trains that 
 
 @dataclass(frozen=True)
 class WeightsHeader:
-    """What a file of weights says about itself; the names are those in the file."""
+    """Header of a file of weights; the field names are those in the file."""
 
     run_id: str
     cell: str
     step: int
     score: float
     test_loss: float
-    why: Literal["best", "asked"]  # only what is kept as the best makes room for a better one
+    why: Literal["best", "asked"]  # only files kept as "best" are removed for a better run
 
     @classmethod
     def of(
@@ -50,20 +52,20 @@ class WeightsHeader:
 
     @property
     def rank(self) -> tuple[float, float, tuple[int, ...]]:
-        """Larger is better; no two runs are equal."""
+        """Sort key: larger is better, and no two runs are equal."""
         return self.score, -self.test_loss, tuple(-ord(letter) for letter in self.run_id)
 
 
 class Keeper:
-    """Writes and removes weights as runs are evaluated and end; one worker's view of one folder."""
+    """Writes and removes weights while runs are evaluated and end, for one worker and folder."""
 
     def __init__(self, folder: Path, policy: KeepPolicy):
         self.folder, self.policy = folder / FOLDER, policy
         self._best: dict[str, WeightsHeader] = {}  # by cell, among finished runs
-        self._written: dict[str, WeightsHeader] = {}  # runs whose end is not stored yet
+        self._written: dict[str, WeightsHeader] = {}  # by run id, of runs whose end is not stored
 
     def write_evaluated(self, population: Population, event: Evaluated) -> None:
-        """Before the event is stored: write the weights that may have to be kept."""
+        """Write the weights that may have to be kept; call it before the event is stored."""
         ended = [end.run for end in event.ends if end.run.run_id in event.evaluations]
         for run in self._choose(ended, event.evaluations):
             header = self._header(run, event.evaluations[run.run_id])
@@ -82,8 +84,9 @@ class Keeper:
                 write(path, population.weights(run.run_id), self._header(run, found))
 
     def remove_beaten(self, run_ids: Iterable[str]) -> None:
-        """After the ends of these runs are stored: remove the weights they have beaten, and the
-        snapshots of those that were not written.
+        """Remove the weights that these runs have beaten, and snapshots of runs that are not kept.
+
+        Call it after the ends of these runs are stored.
         """
         for run_id in run_ids:
             header = self._written.pop(run_id, None)
@@ -97,8 +100,9 @@ class Keeper:
                     _remove(self.folder, before.run_id)
 
     def tidy(self, store: Store) -> None:
-        """Read what is kept of finished runs, and remove what is not the best:
-        left by a kill, or by another worker.
+        """Read the kept weights of finished runs, and remove those of runs that are not the best.
+
+        Such files were left by a killed process or written by another worker.
         """
         if not self.folder.is_dir():
             return
@@ -122,7 +126,7 @@ class Keeper:
     def _choose(
         self, ended: Sequence[RunSpec], evaluations: Mapping[str, Evaluation]
     ) -> list[RunSpec]:
-        """Those asked for, and of each cell the best if it beats what is kept."""
+        """Runs that the policy asks for, and the best run of each cell if it beats the kept one."""
         asked = [run for run in ended if self.policy.asks_for(run)]
         if not self.policy.best:
             return asked
@@ -145,13 +149,13 @@ def write(path: Path, weights: Mapping[str, Tensor], header: WeightsHeader) -> N
 
 
 def read(path: Path) -> tuple[WeightsHeader, dict[str, Tensor]]:
-    """The weights at `path`, or a StoreError if a bit is not as it was written."""
+    """Read the weights at `path` and their header; raise StoreError if a weight has changed."""
     header, weights = FORMAT.read(path)
     return _checked(path, header), weights
 
 
 def list_kept(folder: Path) -> list[WeightsHeader]:
-    """The headers of all runs' own weights in a folder of weights; damaged files are left out."""
+    """Headers of the final weights of all runs in a folder of weights, without damaged files."""
     headers = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         with contextlib.suppress(OSError, StoreError):
@@ -160,8 +164,9 @@ def list_kept(folder: Path) -> list[WeightsHeader]:
 
 
 def kept_files(folder: Path, run_id: str) -> list[Path]:
-    """The files of one run in a folder of results, snapshots by their steps, then the run's own;
-    empty if it was not kept.
+    """Files of one run in a folder of results: snapshots by step, then the final weights.
+
+    Empty if the run was not kept.
     """
     final = folder / FOLDER / f"{run_id}{SUFFIX}"
     if not final.exists():
@@ -178,9 +183,12 @@ def _checked(path: Path, header: Header) -> WeightsHeader:
 
 
 def _remove(folder: Path, run_id: str) -> None:
-    """Snapshots first: while the run's own file exists, what is left can be attributed."""
+    """Remove all files of a run, snapshots first.
+
+    If this is interrupted, the remaining files still belong to a run whose final weights exist.
+    """
     own = folder / run_id
-    # Another worker may be removing the same; what stays is left to the next `tidy`.
+    # Another worker may be removing the same files; the next `tidy` removes what remains.
     with contextlib.suppress(OSError):
         for path in own.iterdir() if own.is_dir() else ():
             path.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""The tasks: their options (torch-free) in options/, their rows as pure functions here."""
+"""The tasks: options/ holds their options (without torch), this package draws their rows."""

@@ -1,7 +1,6 @@
-"""The contract of a task: batches as a pure function of (task specification, data seed, split,
-step), on any device.
+"""The interface of a task: batches are a pure function of (task, data seed, split, step).
 
-Nothing here reads or moves a global random state, so a task gives the same batches whatever model
+Nothing here reads or changes a global random state. A task gives the same batches whatever model
 was built before, and the same integers on every device (see ops/randomness.py). Train and test
 never share an example (see splits.py).
 
@@ -17,9 +16,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-# The label of a slot that carries none; such slots exist only so that every row has K of them.
+# The label of an empty slot. Empty slots exist only so that every row has K slots.
 IGNORE = -100
-# The split of training rows that every evaluation looks at, beside the test splits.
+# The split of training rows that every evaluation uses in addition to the test splits.
 TRAIN_SAMPLE = "train sample"
 
 
@@ -28,9 +27,10 @@ class Batch:
     """Rows ready for the model, all on one device."""
 
     tokens_BL: Tensor  # int64
-    where_BK: Tensor  # int64: the position each label belongs to
-    labels_BK: Tensor  # int64: the right token there, or IGNORE
-    # bool: counts for accuracy; a label may be trained on and not scored, such as an end sign
+    where_BK: Tensor  # int64: the position of each label
+    labels_BK: Tensor  # int64: the right token at that position, or IGNORE
+    # bool: whether the label counts for accuracy. A label may be trained on but not scored, such as
+    # an end sign.
     scored_BK: Tensor
 
     @property
@@ -42,18 +42,19 @@ class Batch:
         return [getattr(self, field.name) for field in fields(self)]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """The batch of what `function` makes of each field."""
+        """Apply `function` to each field and return the new batch."""
         return type(self)(*map(function, self.tensors()))
 
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
-        """The rows of all parts, in order."""
+        """Concatenate the rows of all parts, in order."""
         fields = zip(*(part.tensors() for part in parts), strict=True)
         return cls(*(torch.cat(tensors, dim=-2) for tensors in fields))
 
     def padded(self, rows: int) -> Self:
-        """Filled up to so many rows with copies of the first one that carry no labels: they change
-        no loss.
+        """Pad the batch to `rows` rows with copies of the first row.
+
+        The copies have no labels, so they do not change the loss.
         """
         missing = rows - self.rows
         if missing <= 0:
@@ -70,24 +71,24 @@ class Batch:
 class Task(ABC):
     """One task on one device.
 
-    `batch(split, step)` may cache but must not depend on the order of calls.
+    `batch(split, step)` may cache results but must not depend on the order of calls.
     """
 
     vocabulary: int
-    length: int  # the longest row of any split: what positional tables must cover
+    length: int  # length of the longest row of any split, which positional tables must cover
     train_length: int  # the length of a training row
     labels_per_row: int  # K of the training split
     test_splits: tuple[str, ...]  # one name, or one per evaluated length
-    has_training_set: bool  # rows are trained on again and again: there is a TRAIN_SAMPLE
+    has_training_set: bool  # training rows are repeated, so there is a TRAIN_SAMPLE
 
     @abstractmethod
     def batch(self, split: str, step: int, seeds: Sequence[int] | None = None) -> Batch:
-        """The training rows of step `step` (from 0), or the `step`-th piece of an evaluated
-        split.
+        """Return the training rows of step `step` (from 0), or piece `step` of an evaluated split.
 
-        With `seeds` a member of each seed gets training rows in an order drawn from it.
+        With `seeds` there is one member per seed, and its training rows come in an order drawn from
+        that seed.
         """
 
     @abstractmethod
     def pieces(self, split: str) -> int:
-        """Into how many batches that evaluated split is cut."""
+        """Number of batches of an evaluated split."""

@@ -1,6 +1,6 @@
-"""The tasks as data: `build_task` turns a task's specification into batches.
+"""Build tasks: `build_task` turns a task's specification into batches.
 
-One task a file, each one pure function `rows`.
+Each task has its own file with one pure function `rows`.
 """
 
 from typing import Any
@@ -28,13 +28,14 @@ def build_task(
     device: torch.device | str,
     keep_last: bool = False,
 ) -> Task:
-    """The task of a specification, with `batch` rows a step, on a device; `keep_last`: rows at the
-    end of an epoch that fill no batch are a step too.
+    """Build the task of a specification, with `batch` rows per step, on a device.
+
+    With `keep_last` the rows at the end of an epoch that fill no batch make one more step.
     """
     return Feed(spec, SOURCES[spec.name], data_seed, batch, device, keep_last)
 
 
 def task_of(run: RunSpec, device: torch.device | str) -> Task:
-    """The data a run trains on and is evaluated with."""
+    """The task that a run trains on and is evaluated with."""
     train = run.train
     return build_task(run.task, run.data_seed, train.batch, device, train.last_batch == "keep")

@@ -6,9 +6,9 @@
     labels            gmuglv.     dbh.              a label is the next token
 
 The third example is cut off and has no labels.
-Training rows are packed with such examples back to back; test rows hold one each, teacher forced. A
-test string counts as copied when every letter is right, which equals exact match of greedy
-decoding.
+Training rows are packed with such examples back to back. A test row holds one example, with teacher
+forcing. A test string counts as copied if every letter is right, which is equivalent to an exact
+match of greedy decoding.
 """
 
 import torch

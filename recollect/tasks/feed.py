@@ -1,23 +1,23 @@
 """From rows to batches: one feed serves every task.
 
-A task is one pure function, `rows(spec, data_seed, split, first, count, device)`: rows number
-`first` to `first + count - 1` of a split. The feed decides which of them an optimiser step sees,
-caches what is asked for again, and never reads a value from the device: training never waits for
-it.
+A task is one pure function, `rows(spec, data_seed, split, first, count, device)`, which returns
+rows `first` to `first + count - 1` of a split. The feed decides which of them an optimiser step
+sees and caches rows that are used again. It never reads a value from the device, so training never
+waits for it.
 
     reshuffled   train_rows rows; epoch e takes them in an order drawn from (data seed, e)
     fixed        the same rows in the same order in every epoch
     fresh        step s takes the rows s * batch to (s + 1) * batch - 1 of an endless table
 
 With seeds (train.order = "seed") a member's order is drawn from (data seed, its seed, e), and with
-`fixed` rows from (data seed, its seed); the rows are the same for all.
+`fixed` rows from (data seed, its seed). The rows themselves are the same for all members.
 
-An epoch has train_rows // batch steps. Where that leaves rows over, `reshuffled` leaves out others
-in every epoch and `fixed` the last ones; with train.last_batch = "keep" they make one more step.
-Every step has the same shape: what such a step lacks are rows without labels.
+An epoch has train_rows // batch steps. If rows remain, `reshuffled` leaves out different ones in
+every epoch and `fixed` always the last ones; with train.last_batch = "keep" they make one more
+step. Every step has the same shape: a smaller step is padded with rows without labels.
 
-Evaluations look at the test splits and, where training rows come again, at the first of these
-(TRAIN_SAMPLE): a third as many as test rows, so that it costs a third as much.
+Evaluations use the test splits and, if training rows are repeated, the first training rows
+(TRAIN_SAMPLE). Their number is a third of the test rows, so that they cost a third as much.
 """
 
 from collections.abc import Sequence
@@ -31,16 +31,16 @@ from recollect.spec.recipes.batches import steps_per_epoch
 from recollect.tasks.base import TRAIN_SAMPLE, Batch, Task
 from recollect.tasks.options import TaskSpec
 
-# Drawn at a time: large enough to keep a device busy, small enough to stay in a cache.
+# Tokens drawn at a time: enough to keep a device busy, few enough to stay in a cache.
 _BLOCK_TOKENS = 1 << 20
-_BLOCK_STEPS = 64  # fresh steps drawn ahead at most
+_BLOCK_STEPS = 64  # largest number of fresh steps drawn ahead
 
 
 SpecT = TypeVar("SpecT", bound=TaskSpec, contravariant=True)
 
 
 class RowSource(Protocol[SpecT]):
-    """A task: its rows as a pure function."""
+    """A task as a pure function that returns its rows."""
 
     def __call__(
         self, spec: SpecT, data_seed: int, split: str, first: int, count: int, device: torch.device
@@ -71,9 +71,9 @@ class Feed(Task):
         self.has_training_set = spec.sampled_rows > 0
         self.steps_per_epoch = steps_per_epoch(spec.train_rows, batch, keep_last)
         self._sets: dict[str, Batch] = {}  # whole splits
-        # Orders of rows by seed (None: that of all members) and epoch, of the newest epochs; the
-        # newest block of fresh rows and its number.
+        # Orders of rows of the newest epochs, by (seed, epoch); seed None: shared by all members.
         self._orders: dict[tuple[int | None, int], torch.Tensor] = {}
+        # The newest block of fresh rows, with its number.
         self._ahead: tuple[int, Batch] | None = None
 
     def batch(self, split: str, step: int, seeds: Sequence[int] | None = None) -> Batch:
@@ -119,7 +119,7 @@ class Feed(Task):
         return self._whole(split, spec.test_rows)
 
     def _whole(self, split: str, count: int) -> Batch:
-        """A whole split, drawn once, in blocks, and kept at 4 bytes a token."""
+        """A whole split, drawn once in blocks and cached with 4 bytes per token."""
         if split not in self._sets:
             block = max(1, _BLOCK_TOKENS // self.length)
             parts = [
@@ -138,10 +138,10 @@ class Feed(Task):
         return _widen(_cut(self._ahead[1], within * self.batch_rows, self.batch_rows))
 
     def _order(self, epoch: int, seed: int | None = None) -> torch.Tensor:
-        """All rows in the order of an epoch."""
+        """Indices of all training rows in the order of an epoch."""
         epoch = 0 if self.spec.data == "fixed" else epoch
         if (seed, epoch) not in self._orders:
-            # Packs of runs that train side by side may be an epoch apart.
+            # Packs that train concurrently may be one epoch apart.
             newest = {at: order for at, order in self._orders.items() if at[1] >= epoch - 1}
             drawn_from = (self.data_seed, *(() if seed is None else ("seed", seed)), epoch)
             counters = torch.arange(self.spec.train_rows, device=self.device)
@@ -158,10 +158,10 @@ def _cut(rows: Batch, first: int, count: int) -> Batch:
 
 
 def _narrow(rows: Batch) -> Batch:
-    """Integers in 4 bytes: whole splits stay in memory."""
+    """Convert integers to 4 bytes, since whole splits stay in memory."""
     return rows.map(lambda field: field if field.dtype == torch.bool else field.int())
 
 
 def _widen(rows: Batch) -> Batch:
-    """Integers in 8 bytes, as an embedding wants them."""
+    """Convert integers to 8 bytes, as an embedding needs them."""
     return rows.map(lambda field: field if field.dtype == torch.bool else field.long())

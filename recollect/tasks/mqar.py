@@ -1,18 +1,18 @@
-"""Multi-query associative recall (Arora et al. 2023):
-pairs in front, every key asked once behind them.
+"""Multi-query associative recall (Arora et al. 2023): pairs first, then every key is asked once.
 
     position   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
     tokens    97   1  62  14  61  26  61   0  97   0  62   0   0   0   0   0
     labels     .   .   .   .   .   .  26   .   1   .  14   .   .   .   .   .
 
-is a row with 3 pairs (97 -> 1, 62 -> 14, 61 -> 26), length 16, vocabulary 100; the keys are asked
-in the order 61, 97, 62.
+This is a row with 3 pairs (97 -> 1, 62 -> 14, 61 -> 26), length 16, vocabulary 100. The keys are
+asked in the order 61, 97, 62.
 
-Slot g is position 2 * pairs + 2 * g; the keys draw their slots in their own order, without
-replacement, with weight (g + 1) ** (power - 1). The label is the value bound to the key, at the
-position of the question; answers are never fed back. Differs from Zoology's generator by default:
-keys and values share one vocabulary (`vocabulary_split`), and random filler is drawn from the data
-seed, not from a global state.
+Slot g is position 2 * pairs + 2 * g. The keys, in the order of the pairs, draw their slots without
+replacement with weight (g + 1) ** (power - 1). The label is the value bound to the key, at the
+position of the question. Answers are not part of the input.
+
+The defaults differ from Zoology's generator: keys and values share one vocabulary
+(`vocabulary_split`), and random filler is drawn from the data seed, not from a global state.
 
 Shapes: B rows, L length, K pairs, S slots.
 """

@@ -1,17 +1,17 @@
-"""N-gram lookup (Jelassi et al. 2024): a random string and a piece of it; continue the piece.
+"""N-gram lookup (Jelassi et al. 2024): given a random string and a piece of it, continue the piece.
 
     position   0         1                   position   0         1
                0123456789012345678                      012345678901234567
     prefix     $xh|vqgzxhbl|bl.***           suffix     $vqgzxhbl|xhbl.***
     labels                 bl.                                   bl.
 
-are test rows with strings of 8 letters and n = 2: $ begin, | delimiter, . end, * padding. The
-answer is what follows x h, then the end sign.
+These are test rows with strings of 8 letters and n = 2: $ begin, | delimiter, . end, * padding. The
+answer consists of the letters that follow x h, then the end sign.
 
-The question is taken from a random place of the string, never from its end, and the answer is what
-follows the question's FIRST occurrence, up to the end of the string or `answer_length` letters. As
-in the official code the question need not be unique: with 26 letters and n = 2, 4 % of the
-questions occur more than once in a string of 30 letters.
+The question is taken from a random place of the string, never from its end. The answer consists of
+the letters that follow the FIRST occurrence of the question, up to the end of the string or
+`answer_length` letters. As in the official code, the question need not be unique: with 26 letters
+and n = 2, 4 % of the questions occur more than once in a string of 30 letters.
 """
 
 import torch
@@ -48,8 +48,9 @@ def rows(
 
 
 def _first_occurrence(strings: Strings, taken_X1: Tensor, ngram: int) -> Tensor:
-    """Where the n-gram at `taken` stands for the first time:
-    at `taken` or before, so never behind the string's end.
+    """Position of the first occurrence of the n-gram at `taken`.
+
+    It is at `taken` or before, so never after the end of the string.
     """
     letters_XN = strings.letters_XN
     places = letters_XN.shape[1] - ngram + 1

@@ -1,5 +1,6 @@
-"""What the tasks of pairs share: filler, and the context: key value key value ..., all tokens
-distinct, the last one decided by the split.
+"""Code that the key-value tasks share: filler and context.
+
+The context is key value key value ..., with all tokens distinct. The split restricts the last one.
 
 Shapes: B rows, K pairs, L length.
 """
@@ -16,7 +17,7 @@ from recollect.tasks.splits import last_rank, nth_free, prefix_hash, world_of
 def draw_context(
     spec: PairsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
 ) -> Tensor:
-    """The 2 * pairs tokens in front of rows first .. first + count - 1."""
+    """Draw the first 2 * pairs tokens of rows first .. first + count - 1."""
     stream = key("context", data_seed, world_of(split))
     if spec.vocabulary_split == "shared":
         free, offset = spec.vocabulary - 2 * spec.pairs, 1
@@ -44,7 +45,7 @@ def draw_context(
 def draw_filler(
     spec: PairsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
 ) -> Tensor:
-    """Rows of filler alone."""
+    """Draw rows that contain only filler."""
     if spec.filler == "zero":
         return torch.zeros(count, spec.length, dtype=torch.int64, device=device)
     return below(

@@ -1,12 +1,12 @@
-"""Single-query associative recall: pairs in front, one of the keys asked behind them.
+"""Single-query associative recall: pairs first, then one of the keys is asked.
 
     position   0   1   2   3   4   5   6   7   8   9  10  11      3 pairs, length 12
     tokens    97   1  62  14  61  26   0   0   0   0   0  97      97 -> 1, 62 -> 14, 61 -> 26
     labels     .   .   .   .   .   .   .   .   .   .   .   1      97 is asked
 
-The label is the value bound to the key, at the position of the question, so no row ever loses its
-label. `query = "last"` asks at the last position, "anywhere" at any position behind the pairs, all
-alike. Position tells nothing: chance is 1 / pairs.
+The label is the value bound to the key, at the position of the question, so every row has its
+label. `query = "last"` asks at the last position, "anywhere" at any position after the pairs, with
+equal probability. The position gives no information about the answer, so chance is 1 / pairs.
 
 Shapes: B rows, L length, K pairs.
 """

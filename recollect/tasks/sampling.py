@@ -1,6 +1,6 @@
-"""Drawing without replacement, exactly and for many rows at once.
+"""Exact draws without replacement, for many rows at once.
 
-Shapes: B rows, N draws of a row, S things to draw from.
+Shapes: B rows, N draws of a row, S items to draw from.
 """
 
 import torch
@@ -10,7 +10,7 @@ from recollect.ops.randomness import below, grid, uniform
 
 _TABLE_ENTRIES = (
     1 << 22
-)  # of the tables shuffled at one time: 16 MiB, which a cache still helps with
+)  # entries of the tables shuffled at one time: 16 MiB, small enough to benefit from a cache
 
 
 def distinct(
@@ -18,8 +18,8 @@ def distinct(
 ) -> Tensor:
     """Ordered draws without replacement from 0 .. count - 1, for rows first .. first + rows - 1.
 
-    The first `draws` steps of a Fisher-Yates shuffle of every row's own table. Each chunk puts its
-    tables in order again, which is cheaper than writing new ones.
+    This takes the first `draws` steps of a Fisher-Yates shuffle of a table per row. Each chunk of
+    rows restores the tables afterwards, which is cheaper than creating new ones.
     """
     if draws == 0:
         return torch.empty(rows, 0, dtype=torch.int64, device=device)
@@ -41,16 +41,16 @@ def _shuffled(table_SB: Tensor, chosen_NB: Tensor) -> Tensor:
         index_1B = chosen_B[None]
         drawn_NB[step] = table_SB.gather(0, index_1B)[0]
         table_SB.scatter_(0, index_1B, table_SB[step : step + 1].clone())
-    table_SB.scatter_(0, chosen_NB, chosen_NB.int())  # only chosen cells were ever written
+    table_SB.scatter_(0, chosen_NB, chosen_NB.int())  # only chosen cells have changed
     return drawn_NB
 
 
 def weighted(stream: int, first: int, rows: int, draws: int, weights_S: Tensor) -> Tensor:
     """Ordered draws without replacement with the given weights, for rows first .. first + rows - 1.
 
-    A race: thing s arrives after an exponential time of rate weights[s]; the order of arrival is
-    that of sequential draws. Devices round logarithms differently, so two of them may order
-    arrivals apart that agree in 15 digits: one row in 10**11.
+    This is an exponential race: item s arrives after an exponential time of rate weights[s], and
+    the order of arrival is distributed like sequential draws. Devices round logarithms differently,
+    so two devices may order arrivals that agree in 15 digits differently: one row in 10**11.
     """
     counters_BS = grid(first, rows, len(weights_S), weights_S.device)
     arrival_BS = -uniform(stream, counters_BS).log() / weights_S

@@ -1,9 +1,10 @@
-"""What the tasks of strings share: strings of a split, examples spelt from pieces,
-rows packed with examples.
+"""Code that the string tasks share.
 
-A label is the next token: the label of position i is token i + 1. An answer's letters are trained
-on and scored, the end sign behind them is trained on but not scored, everything else carries no
-label.
+It draws the strings of a split, assembles examples from pieces, and packs rows with examples.
+
+A label is the next token: the label of position i is token i + 1. The letters of an answer are
+trained on and scored. The end sign after them is trained on but not scored. All other positions
+have no label.
 
 Shapes: X examples, N letters, E tokens of an example; B rows, M examples that may begin in a row, L
 length, K label slots.
@@ -19,36 +20,36 @@ from recollect.tasks.base import IGNORE, Batch
 from recollect.tasks.options import StringsSpec
 from recollect.tasks.splits import last_rank, prefix_hash, world_of
 
-# The first column and the number of columns, for all examples or for each (X, 1).
+# The first column and the number of columns: an int for all examples, or (X, 1) for each.
 Piece = tuple[Tensor | int, Tensor | int]
 
 
 @dataclass(frozen=True)
 class Strings:
-    """Random strings of several lengths; what stands behind a string's last letter is undefined."""
+    """Random strings of several lengths; letters after the end of a string are undefined."""
 
     letters_XN: Tensor
     length_X1: Tensor
-    number_X1: Tensor  # which string of its stream each is, so that a task can draw more for it
+    number_X1: Tensor  # index of the string in its stream, from which a task can draw more for it
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Strings with their questions and answers, as tokens; padding behind them."""
+    """Strings with their questions and answers as tokens, followed by padding."""
 
     tokens_XE: Tensor
-    size_X: Tensor  # tokens, the end sign included
-    answer_X: Tensor  # letters of the answer, which stands right before the end sign
+    size_X: Tensor  # number of tokens, including the end sign
+    answer_X: Tensor  # number of letters of the answer, which precedes the end sign
 
 
 def draw_strings(
     spec: StringsSpec, data_seed: int, split: str, first: int, count: int, device: torch.device
 ) -> Strings:
-    """The strings of rows first .. first + count - 1: uniform letters; lengths uniform in training,
-    the split's own in a test.
+    """Draw the strings of rows first .. first + count - 1.
 
-    The last letter decides between train and test (splits.py), so the two never share a string,
-    whatever is asked about it.
+    Letters are uniform. Lengths are uniform in training and fixed in a test split. The last letter
+    decides between train and test (splits.py), so the two never share a string, whatever the
+    question is.
     """
     if split == "train":
         longest, shortest, per_row = spec.max_length, spec.min_length, spec.examples_per_row
@@ -70,18 +71,18 @@ def draw_strings(
 
 
 def signs(strings: Strings) -> tuple[Piece, Piece, Piece]:
-    """The pieces that spell begin, delimiter and end:
+    """The pieces for begin, delimiter and end.
 
-    `spell` keeps these signs in the columns behind the letters.
+    `spell` holds these signs in the columns after the letters.
     """
     letters = strings.letters_XN.shape[1]
     return (letters, 1), (letters + 1, 1), (letters + 2, 1)
 
 
 def spell(spec: StringsSpec, strings: Strings, pieces: list[Piece], answer_X1: Tensor) -> Examples:
-    """Examples written as one piece after the other of their string and its signs."""
+    """Assemble examples from consecutive pieces of their strings and signs."""
     letters_XN, device = strings.letters_XN, strings.letters_XN.device
-    # Begin, delimiter, end, padding; made on the device: a copy from the host would wait for it.
+    # Begin, delimiter, end, padding. Created on the device: a copy from the host would wait for it.
     signs_4 = spec.begin + torch.arange(4, device=device)
     source_XC = torch.cat([letters_XN, signs_4.expand(len(letters_XN), -1)], 1)
     offset_E = torch.arange(spec.longest_example(letters_XN.shape[1]), device=device)
@@ -95,7 +96,7 @@ def spell(spec: StringsSpec, strings: Strings, pieces: list[Piece], answer_X1: T
 
 
 def lay_out(spec: StringsSpec, split: str, examples: Examples, rows: int) -> Batch:
-    """Examples as rows: packed for training, one a row for a test."""
+    """Arrange examples in rows: packed for training, one per row for a test."""
     return (
         _pack(spec, examples, rows)
         if split == "train"
@@ -104,8 +105,9 @@ def lay_out(spec: StringsSpec, split: str, examples: Examples, rows: int) -> Bat
 
 
 def _pack(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
-    """`context` tokens a row, example behind example;
-    one that does not fit is cut off and carries no label.
+    """Pack examples one after another into rows of `context` tokens.
+
+    An example that does not fit is cut off and has no labels.
     """
     size_BM = examples.size_X.view(rows, -1)
     end_BM = size_BM.cumsum(1)
@@ -122,7 +124,10 @@ def _pack(spec: StringsSpec, examples: Examples, rows: int) -> Batch:
 
 
 def _one_per_row(spec: StringsSpec, examples: Examples, letters: int) -> Batch:
-    """For tests. The last column is left out of the input: no token follows it."""
+    """Put one example in each row, for tests.
+
+    The last column is left out of the input, because no token follows it.
+    """
     to_end_XE = examples.size_X[:, None] - torch.arange(
         examples.tokens_XE.shape[1], device=examples.size_X.device
     )
@@ -132,8 +137,10 @@ def _one_per_row(spec: StringsSpec, examples: Examples, letters: int) -> Batch:
 
 
 def _label(spec: StringsSpec, tokens_BL: Tensor, to_predict_BL: Tensor, slots: int) -> Batch:
-    """The label of a position is the next token, where that one is to be predicted. A stable sort
-    brings these to the front: the number of labels differs from row to row, the shape must not.
+    """Label each position with the next token, if that token is to be predicted.
+
+    A stable sort moves these positions to the front, so that the shape is the same for rows with
+    different numbers of labels.
     """
     asks_BL = torch.nn.functional.pad(to_predict_BL[:, 1:], (0, 1))
     where_BK = (~asks_BL).byte().argsort(dim=1, stable=True)[:, :slots]

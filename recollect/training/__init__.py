@@ -1,1 +1,1 @@
-"""P same-shaped runs trained as one population."""
+"""Training of P runs of the same shape as one population."""

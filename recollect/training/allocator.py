@@ -1,7 +1,7 @@
-"""The C allocator's policy: a process that trains on a CPU reuses the memory of the last step.
+"""Policy of the C allocator: a process that trains on a CPU reuses the memory of the last step.
 
-By default glibc maps large blocks and unmaps them when freed, so the system clears every page of
-every large tensor in every step. On Linux that was a third of a step
+By default glibc maps large blocks and unmaps them when they are freed, so the system clears every
+page of every large tensor in every step. On Linux this takes a third of the time of a step
 (docs/decisions/freed-memory-on-a-cpu.md).
 """
 
@@ -9,19 +9,19 @@ import ctypes
 import sys
 from functools import cache
 
-# Of <malloc.h>: free memory above which some is given back, and how many blocks may be mapped
-# outside of the heap.
+# Options of <malloc.h>: the amount of free memory above which some is returned to the system, and
+# the number of blocks that may be mapped outside of the heap.
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 DEFAULT_TRIM_THRESHOLD, DEFAULT_MMAP_MAX = 128 * 1024, 65_536
 
 
 @cache
 def keep_freed_memory() -> None:
-    """From now on freed memory is reused and not given back to the system. The process grows by
-    about a fifth, because of fragmentation.
+    """Reuse freed memory from now on and do not return it to the system.
 
-    Has an effect once per process: after `give_back_freed_memory` it does nothing. Where the
-    address space is limited (`ulimit -v`) nothing is kept: fragments count against the limit.
+    The process grows by about a fifth because of fragmentation. The call takes effect once per
+    process: after `give_back_freed_memory` it does nothing. It also does nothing if the address
+    space is limited (`ulimit -v`), because fragments count against the limit.
     """
     if _address_space_is_unlimited():
         _set_option(M_MMAP_MAX, 0)
@@ -29,13 +29,13 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """The default policy again, where memory is short."""
+    """Restore the default policy, for when memory is short."""
     _set_option(M_MMAP_MAX, DEFAULT_MMAP_MAX)
     _set_option(M_TRIM_THRESHOLD, DEFAULT_TRIM_THRESHOLD)
 
 
 def trim_freed_memory() -> None:
-    """Give back what is free now; the policy stays."""
+    """Return all memory that is free now to the system; the policy stays."""
     _call("malloc_trim", 0)
 
 

@@ -1,19 +1,20 @@
-"""When a run may end before its last step: solved, or hopeless. Its specification allows either;
-both look back only.
+"""Early stopping: a run may end before its last step if it is solved or hopeless.
 
-What a run can still learn is bounded by the learning rate it still has. With less than a share
-`train.stop_hopeless` of the sum of its rates ahead, the fall of its training loss over the last
-EVALUATIONS evaluations is extrapolated to the end at SAFETY times its speed per unit of rate. If
-that moves the loss by less than a share FLAT, the run is hopeless, unless its test score,
-extrapolated in the same way, reaches HIGH.
+The specification of the run enables each rule. Both use past evaluations only.
 
-The constants come from full curves (`bench/early_decisions.py` replays the rule on any stored
-results; docs/decisions/stop-hopeless.md has the outcome). A loss alone says little about the
-score: at small rates a run answers .97 right with a loss of 2. The known danger is a loss that
-stays flat for long and then falls at once, as attention's does: such runs are protected by the
-share of rate that must be spent first, which is why that share is a setting. No share protects
-those whose rate was too high until the schedule has brought it down to where they learn: at the
-study's size one of 195 runs is such a one, and the rule is off by default.
+What a run can still learn is bounded by the learning rate that it has left. The rule for hopeless
+runs applies when less than a share `train.stop_hopeless` of the sum of all rates is left. It
+extrapolates the fall of the training loss over the last EVALUATIONS evaluations to the end, at
+SAFETY times its speed per unit of rate. If that changes the loss by less than a share FLAT, the run
+is hopeless, unless its test score, extrapolated in the same way, reaches HIGH.
+
+The constants were chosen from full curves. `bench/early_decisions.py` replays the rule on any
+stored results; docs/decisions/stop-hopeless.md has the outcome. The loss alone says little about
+the score: at small rates a run answers .97 right with a loss of 2. The known risk is a loss that
+stays flat for long and then falls suddenly, as attention's does. Such runs are protected by the
+share of rate that must be spent first, which is why that share is a setting. No share protects runs
+whose rate is too high until the schedule has lowered it to a level at which they learn. At the
+study's size this is one of 195 runs, so the rule is off by default.
 """
 
 from collections import deque
@@ -26,24 +27,24 @@ from recollect.training.schedule import sums_of_rates
 EVALUATIONS = 3
 SAFETY = 4.0
 FLAT = 0.1
-# Well below what counts as solved: the score of a run near the edge of a window places that edge,
-# and must be the one it ends with.
+# Well below a solved score. The final score of a run near the edge of a window determines that
+# edge, so such a run must not be stopped.
 HIGH = 0.5
 
 
 class EarlyDecisions:
-    """The end of each member's curve, and what follows from it."""
+    """Decides on early stopping from the last evaluations of each member."""
 
     def __init__(self) -> None:
         self._curves: dict[str, list[Evaluation]] = {}
         self._behind: dict[str, Mapping[int, float]] = {}
 
     def remember(self, run: RunSpec, curve: Sequence[Evaluation]) -> None:
-        """Set what a resumed run had recorded up to its checkpoint."""
+        """Set the curve that a resumed run had recorded up to its checkpoint."""
         self._curves[run.run_id] = list(curve)
 
     def decide(self, run: RunSpec, evaluation: Evaluation) -> StopReason | None:
-        """Why this run may end with this evaluation, if it may."""
+        """The reason why this run may end with this evaluation, or None."""
         curve = self._curves.setdefault(run.run_id, [])
         curve.append(evaluation)
         del curve[: -max(EVALUATIONS + 1, run.train.solved_evaluations)]
@@ -58,8 +59,9 @@ class EarlyDecisions:
 
 
 def is_solved(run: RunSpec, curve: Sequence[Evaluation]) -> bool:
-    """Twice in a row unless the specification says otherwise: one lucky evaluation is not a
-    result.
+    """Whether the last `solved_evaluations` scores all reach `stop_solved`.
+
+    The default is two evaluations in a row: a single one may be lucky.
     """
     train = run.train
     scores = [point.score(run.task.score_name) for point in curve[-train.solved_evaluations :]]
@@ -68,7 +70,7 @@ def is_solved(run: RunSpec, curve: Sequence[Evaluation]) -> bool:
 
 
 def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, float]) -> bool:
-    """See above; `behind` is the run's `rates_behind`."""
+    """Apply the rule in the module docstring; `behind` is the run's `rates_behind`."""
     last = curve[-(EVALUATIONS + 1) :]
     ahead = 1 - behind[last[-1].step]
     if len(last) <= EVALUATIONS or ahead > run.train.stop_hopeless:
@@ -81,7 +83,7 @@ def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, 
 
 
 def rates_behind(run: RunSpec) -> dict[int, float]:
-    """For each evaluation step the share of the sum of all learning rates that is behind it."""
+    """The share of the sum of all learning rates that is spent at each evaluation step."""
     waiting, begun, total = deque(run.train.evaluation_steps()), 0, 0.0
     found: dict[int, float] = {}
     for sums in sums_of_rates(run):
@@ -89,4 +91,4 @@ def rates_behind(run: RunSpec) -> dict[int, float]:
             step = waiting.popleft()
             found[step] = total = float(sums[step - 1 - begun])
         begun += len(sums)
-    return {step: behind / total for step, behind in found.items()}  # the last one is the total
+    return {step: behind / total for step, behind in found.items()}  # `total` is the last sum

@@ -1,8 +1,8 @@
-"""What the bits of a number depend on besides the specification: versions, device, threads, and
-which instructions the processor has.
+"""The environment that determines the bits of a result in addition to the specification.
 
-A run that is trained under one environment from its first step to its last can be repeated; one
-that goes on under another has drifted (`differences`).
+It consists of versions, device, threads, and the instruction set of the processor. A run that is
+trained in one environment from its first step to its last can be reproduced. A run that continues
+in another environment has drifted (`differences`).
 """
 
 import importlib.metadata
@@ -17,24 +17,24 @@ import torch
 import recollect
 from recollect.ops.dispatch import are_kernels_on
 
-_LIBRARIES = ("numpy", "numba", "triton")  # that compute beside torch
-_UNSAID = {"kernels": "on"}  # what a version that is not named is
+_LIBRARIES = ("numpy", "numba", "triton")  # libraries besides torch that compute
+_UNSAID = {"kernels": "on"}  # values of versions that are not listed
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Empty texts, no versions and no threads: not known."""
+    """An environment. Empty texts, empty versions and threads = None mean unknown."""
 
     versions: dict[str, str]
     device: str  # "cpu", or the name of the GPU
     threads: int | None
-    cpu: str  # its instructions as torch uses them: AVX2, AVX512, ...
+    cpu: str  # instruction set that torch uses: AVX2, AVX512, ...
 
     NAMES: ClassVar[tuple[str, ...]] = ("versions", "device", "threads", "cpu")
 
     @classmethod
     def here(cls, device: torch.device | None = None, threads: int | None = None) -> Self:
-        """Of this process on a device, with so many threads or as many as are set."""
+        """The environment of this process on a device, with `threads` or torch's current number."""
         return cls(
             versions(),
             device_name(device or torch.device("cpu")),
@@ -44,7 +44,7 @@ class Environment:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """From what was stored; what is missing is not known, what is none of it a ValueError."""
+        """Parse stored values. Missing values are unknown; invalid ones raise ValueError."""
         versions, device = found["versions"] or {}, found["device"] or ""
         threads, cpu = found["threads"], found["cpu"] or ""
         if not isinstance(versions, dict) or not all(
@@ -60,8 +60,10 @@ UNKNOWN = Environment({}, "", None, "")
 
 
 def differences(before: Environment, now: Environment) -> tuple[str, ...]:
-    """What is not the same, a text each; what either does not know is not compared. On a GPU the
-    processor beside it computes nothing.
+    """Describe each difference between two environments in one text.
+
+    Values that are unknown in either are not compared. Threads and CPU capability are compared only
+    for a CPU, since on a GPU the processor computes nothing.
     """
     pairs = [("device", before.device, now.device)]
     if before.versions and now.versions:
@@ -77,12 +79,12 @@ def differences(before: Environment, now: Environment) -> tuple[str, ...]:
 
 
 def device_name(device: torch.device) -> str:
-    """As its maker calls a GPU; rows are marked with it."""
+    """Name of the GPU given by its vendor, or the type of another device; rows record it."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def versions() -> dict[str, str]:
-    """Of all that computes, and whether kernels do not."""
+    """Versions of everything that computes, and "kernels": "off" if kernels are disabled."""
     return {**_installed(), **({} if are_kernels_on() else {"kernels": "off"})}
 
 

@@ -1,6 +1,6 @@
 """A training step on a GPU, recorded once and replayed: thousands of small launches become one.
 
-What changes from step to step (rows, rates, the number of the step) is copied into fixed tensors
+Values that change from step to step (rows, rates, the step number) are copied into fixed tensors
 before a replay.
 """
 
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from recollect.ops.recording import record
 
-# Calls that run as they are: they compile kernels, and let libraries allocate what must not be
-# allocated while recording.
+# Calls that run without a recording. They compile kernels and let libraries allocate memory that
+# must not be allocated during a recording.
 WARM_CALLS = 2
 
 
 class Part(Protocol):
-    """What the work consists of, as far as that matters to a recording (mixers/base.py)."""
+    """The interface that a recording needs of each part of the work (see mixers/base.py)."""
 
     recordable: bool
 
@@ -26,24 +26,23 @@ class Part(Protocol):
 
 
 class RecordedStep:
-    """Call it with the work, always the same; from the third call on a recording of it is replayed,
-    if all its parts can be recorded.
+    """Runs the same work at each call; from the third call on it replays a recording of the work.
 
-    All calls are made on one stream, and not on the default one, which cannot be recorded. The work
-    is not stored: it belongs to the owner of this object, and a cycle would keep the memory of
-    both.
+    The work is recorded only if all its parts can be recorded. All calls must be made on one
+    stream other than the default one, which cannot be recorded. The work is not stored: it belongs
+    to the owner of this object, and a reference cycle would keep the memory of both alive.
     """
 
     def __init__(self) -> None:
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        # A recording has their addresses, so they live as long as it does.
+        # A recording contains their addresses, so they must live as long as it does.
         self._constants: list[Tensor] = []
 
     def __call__(
         self, work: Callable[[], None], parts: Sequence[Part], undo: Callable[[], None]
     ) -> None:
-        """`undo` takes back what a recording that fails leaves half done."""
+        """Run or replay the work; `undo` reverts what a failed recording leaves unfinished."""
         if self._calls < WARM_CALLS or not all(part.recordable for part in parts):
             self._calls += 1
             work()
@@ -62,8 +61,9 @@ class RecordedStep:
 
 
 def _give_up(parts: Sequence[Part]) -> bool:
-    """Not to record those again whose class does not promise that it can be; whether there are
-    any.
+    """Disable recording of the parts whose class does not guarantee that it can be recorded.
+
+    Returns whether there are any.
     """
     doubtful = [part for part in parts if not type(part).recordable]
     for part in doubtful:

@@ -1,9 +1,8 @@
-"""The training loop: a population from its step to the end of its last member. Yields events;
-does no I/O.
+"""The training loop: trains a population from its current step until its last member has ended.
 
-Before every step the caller gets control (`BeforeStep`): everything before it was yielded, so it
-can save or stop there; it must not wait for the device. Evaluations, ends of members and
-compactions happen at the evaluation steps only.
+The loop yields events and does no I/O. Before every step the caller gets control (`BeforeStep`).
+All earlier events have been yielded by then, so the caller can save or stop there; it must not wait
+for the device. Evaluations, ends of members and compactions happen only at evaluation steps.
 """
 
 import math
@@ -16,8 +15,8 @@ from recollect.spec.run import RunSpec
 from recollect.training.early import EarlyDecisions
 from recollect.training.population import Population
 
-# Compact when at least this share of the members has ended: less often, and ended members cost
-# steps; more often, and the copies do.
+# Compact when at least this share of the members has ended. A larger share wastes steps on ended
+# members, a smaller one wastes time on copies.
 COMPACT_SHARE = 0.25
 
 
@@ -29,8 +28,9 @@ NOT_FINITE_AT_START = (
 
 @dataclass(frozen=True)
 class BeforeStep:
-    """`step` steps are done and everything they led to was yielded; the next one follows, for
-    `members` members that have not ended.
+    """`step` steps are done, and all their events have been yielded.
+
+    The next step trains `members` members that have not ended.
     """
 
     step: int
@@ -84,8 +84,8 @@ def _evaluate(
     diverged = dict(zip(population.members, population.diverged(), strict=True))
     evaluations, ends = {}, []
     for run in active:
-        # The last update can break a run whose training losses were all finite: then the test loss
-        # is not.
+        # The last update can make a run diverge although all its training losses were finite. Its
+        # test loss is then not finite.
         finite = math.isfinite(found[run].test_loss)
         diverged_step = diverged[run] or (0 if finite else population.step)
         if diverged[run] == 1:

@@ -1,7 +1,7 @@
 """AdamW with a learning rate, a weight decay and a gradient clip per member.
 
-Shapes: P members. No operation reduces over P. What changes from step to step is read from tensors
-on the device, so that a recorded step can be replayed (see graph.py).
+Shapes: P members. No operation reduces over P. Numbers that change from step to step are read from
+tensors on the device, so that a recorded step can be replayed (see graph.py).
 """
 
 import math
@@ -28,15 +28,13 @@ EXEMPT: dict[str, tuple[Kind, ...]] = {
 
 
 class StepNumbers:
-    """The numbers that change from step to step, in fixed tensors:
-    a recorded step reads them there.
-    """
+    """The numbers that change from step to step, in fixed tensors that a recorded step reads."""
 
     def __init__(self, population: int, device: torch.device):
         self.rate_P = torch.zeros(population, device=device)
-        # The rate over AdamW's correction of the first moment.
+        # The rate divided by AdamW's correction of the first moment.
         self.step_P = torch.zeros(population, device=device)
-        # The root of AdamW's correction of the second moment.
+        # The square root of AdamW's correction of the second moment.
         self.root = torch.zeros((), dtype=torch.float64, device=device)
         self.number = torch.zeros((), dtype=torch.int64, device=device)  # counted from 1
 
@@ -48,8 +46,10 @@ class StepNumbers:
 
 
 class AdamW:
-    """The optimiser of one model. Moments are allocated by `start_moments` or given by
-    `set_moments`: between a compaction and its new moments no memory is spent on zeros.
+    """The optimiser of one model.
+
+    `start_moments` allocates moments; `set_moments` takes existing ones. So after a compaction no
+    memory is spent on zeros.
     """
 
     def __init__(self, model: Model, members: Sequence[RunSpec], device: torch.device):
@@ -65,7 +65,7 @@ class AdamW:
         def per_member(values: list[float]) -> Tensor:
             return torch.tensor(values, dtype=torch.float32, device=device)
 
-        # By kind: a kind may be exempt in some members.
+        # By kind of parameter, since a kind may be exempt in some members only.
         self.weight_decay_P = {
             kind: per_member([_weight_decay(run, kind) for run in members]) for kind in KINDS
         }
@@ -80,12 +80,12 @@ class AdamW:
         self.first, self.second = first, second
 
     def prepare(self, step: int) -> None:
-        """Put the numbers of step `step` (from 0) where `update` reads them."""
+        """Set the numbers of step `step` (from 0) that `update` reads."""
         self.numbers.set(self.rates.at(step), step, self._train)
 
     @torch.no_grad()
     def update(self) -> None:
-        """New weights from the gradients, which are dropped."""
+        """Update the weights from the gradients, then drop the gradients."""
         train, numbers = self._train, self.numbers
         shrink_P = self._clip_factor()
         keep_P = {
@@ -112,9 +112,7 @@ class AdamW:
             parameter.grad = None
 
     def _clip_factor(self) -> Tensor | None:
-        """The factor of each member's gradient that keeps its norm over all tensors
-        below the member's clip.
-        """
+        """Factor for each member's gradient that limits its norm over all tensors to its clip."""
         if self._clip_P is None:
             return None
         squares = [
@@ -122,8 +120,8 @@ class AdamW:
             for parameter in self._parameters
             if parameter.grad is not None
         ]
-        # Summed along the last axis: along the first one a CPU treats members in blocks, each with
-        # its own order of the sum.
+        # Summed along the last axis. Along the first axis a CPU processes members in blocks, each
+        # with its own order of summation.
         norm_P = torch.stack(squares, dim=1).sum(1).sqrt()
         # Without a clip the factor is 1 even if the norm overflows: a member's numbers must not
         # depend on whether others are clipped.

@@ -1,13 +1,15 @@
-"""P same-shaped runs trained together:
-weights, optimiser steps, divergence, evaluation, compaction.
+"""P runs of the same shape trained together.
+
+A population holds the weights, takes optimiser steps, detects divergence, evaluates, and drops
+members that have ended (compaction).
 
 Shapes: P members of the tensors (on a CPU at least two, see `_build`), B rows, L length, K labels a
-row. Nothing between two evaluations waits for the device: rates come from a table there, losses and
-the first bad step are accumulated there. No operation reduces over P, so a member's numbers do not
-depend on the others.
+row. Nothing waits for the device between two evaluations: learning rates come from a table on the
+device, and losses and the first bad step are accumulated there. No operation reduces over P, so a
+member's numbers do not depend on the others.
 
-On a GPU each population has a stream of its own: small ones that are stepped in turn then fill the
-device together. Batches are drawn on the caller's stream.
+On a GPU each population has its own stream, so that several small populations that are stepped in
+turn fill the device together. Batches are drawn on the caller's stream.
 """
 
 import contextlib
@@ -29,16 +31,17 @@ from recollect.training.optimiser import AdamW
 from recollect.training.precision import autocast, matmul_precision
 from recollect.training.state import MisfitError, PopulationState
 
-ROW_MULTIPLE = 32  # floats that a CPU kernel treats at once: two vectors of 16
+ROW_MULTIPLE = 32  # floats that a CPU kernel processes at once: two vectors of 16
 
-# By default MKL's sums depend on how their operands are aligned in memory, which depends on a
-# member's place in the stack. Set at import and never restored: MKL reads it once, at its first
-# product. Measured to cost nothing (docs/decisions/member-independence-on-a-cpu.md).
+# By default MKL's sums depend on the alignment of their operands in memory, which depends on a
+# member's place in the stack. The variable is set at import and never restored, because MKL reads
+# it once, at its first product. In measurements it costs no time
+# (docs/decisions/member-independence-on-a-cpu.md).
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 class Population:
-    """Members train in lock step from step 0. A member that has ended stays until a compaction."""
+    """Members that train in lock step from step 0. An ended member stays until a compaction."""
 
     def __init__(self, members: Sequence[RunSpec], task: Task, device: torch.device):
         if len({run.shape_id for run in members}) != 1:
@@ -59,19 +62,21 @@ class Population:
 
     @property
     def step(self) -> int:
-        """Optimiser steps taken, which is the number of the next one, counted from 0."""
+        """Number of optimiser steps taken, which is the index of the next step (from 0)."""
         return self._step
 
     def restart_clock(self) -> None:
-        """The next step is step 0 again; weights and moments stay. For measuring speed: the batch
-        and the rate of step 0 exist in the shortest run.
+        """Make the next step step 0 again; weights and moments stay.
+
+        Used to measure speed: even the shortest run has a batch and a rate for step 0.
         """
         self._step = 0
 
     @contextlib.contextmanager
     def _on_stream(self, caller_waits: bool = True) -> Iterator[None]:
-        """On this population's stream, after all work the caller has queued; the caller's later
-        work waits for it if `caller_waits`.
+        """Run the block on this population's stream, after all work that the caller has queued.
+
+        With `caller_waits` the caller's later work waits for the block.
         """
         if self._stream is None:
             yield
@@ -91,10 +96,10 @@ class Population:
         return batch
 
     def _build(self, members: list[RunSpec]) -> None:
-        """Everything but the state: model, optimiser without moments, seeds."""
+        """Create everything except the state: model, optimiser without moments, seeds."""
         self.members = members
-        # A CPU multiplies a stack of one by another algorithm than a stack of many: a single
-        # member is padded to two, so that its bits are those it has among others.
+        # A CPU multiplies a stack of one with another algorithm than a stack of many. A single
+        # member is padded to two, so that its bits are the same as in a larger population.
         self._padded = members * 2 if len(members) == 1 and self.device.type == "cpu" else members
         population = len(self._padded)
         spec = members[0]
@@ -109,19 +114,17 @@ class Population:
         self._recorded = self._new_recording()
 
     def _new_recording(self) -> RecordedStep | None:
-        """Of a step on a GPU; needed whenever a tensor that a step uses is replaced."""
+        """A new recording on a GPU, needed whenever a tensor that a step uses is replaced."""
         return RecordedStep() if self.device.type == "cuda" else None
 
     # ---- training ----
 
     def next_rows(self) -> Batch:
-        """The training rows of the next step: the same for all members, or in the order of each
-        member's seed.
-        """
+        """Training rows of the next step, shared by all members or in the order of each seed."""
         return self.task.batch("train", self._step, self._row_seeds)
 
     def train_step(self, batch: Batch) -> None:
-        """One optimiser step of every member on these rows."""
+        """Take one optimiser step of every member on these rows."""
         self._hold(batch)
         with self._on_stream(caller_waits=False):
             self.model.noise.step = self._step
@@ -139,8 +142,9 @@ class Population:
         self._steps_since_evaluation += 1
 
     def _forward_backward_update(self) -> None:
-        """From the rows and numbers of this step to new weights;
-        on a GPU recorded once and replayed.
+        """Compute new weights from the rows and numbers of this step.
+
+        On a GPU this is recorded once and replayed.
         """
         batch = self._batch
         assert batch is not None
@@ -149,7 +153,7 @@ class Population:
             with autocast(self.device, precision):
                 loss_P = self.model.loss(self._pad_rows(batch))
             loss_P = loss_P / (batch.labels_BK != IGNORE).sum((-2, -1)).clamp(min=1)
-            # The sum, not the mean: each member gets exactly the gradient of its own loss.
+            # The sum and not the mean, so that each member gets exactly the gradient of its loss.
             loss_P.sum().backward()
         self._optimiser.update()
         with torch.no_grad():
@@ -159,12 +163,12 @@ class Population:
             self._diverged_P.copy_(torch.where(new, number, self._diverged_P))
 
     def _pad_rows(self, batch: Batch) -> Batch:
-        """On a CPU rows are padded to a multiple of ROW_MULTIPLE per thread; the padding has no
-        labels and changes nothing.
+        """On a CPU, pad the rows to a multiple of ROW_MULTIPLE per thread.
 
-        A CPU computes the last few elements of a thread's share by other code than the rest, with
-        other last bits. With whole blocks in every member's share there are no last few, wherever
-        the members' borders fall.
+        The padding has no labels and does not change the loss. A CPU kernel computes the last few
+        elements of a thread's share with other code than the rest, which gives other last bits.
+        With whole blocks in every member's share there are no such elements, wherever the shares
+        of the threads begin.
         """
         if self.device.type != "cpu":
             return batch
@@ -174,7 +178,7 @@ class Population:
 
     @torch.no_grad()
     def evaluate(self) -> list[Evaluation]:
-        """One evaluation per member, in member order; the only place that waits for the device."""
+        """Evaluate every member, in member order; only this method waits for the device."""
         self.model.eval()  # no dropout
         splits = [*self.task.test_splits, *[TRAIN_SAMPLE] * self.task.has_training_set]
         sums_T6P = torch.stack([self._sums(split) for split in splits]).cpu()
@@ -189,7 +193,7 @@ class Population:
         ]
 
     def _sums(self, split: str) -> Tensor:
-        """(6, P): summed loss, labels, right answers, scored labels, rows all right, rows."""
+        """(6, P): summed loss, labels, right answers, scored labels, fully right rows, rows."""
         population = len(self._padded)
         precision = self.members[0].train.precision
         total = torch.zeros(6, population, dtype=torch.float64, device=self.device)
@@ -213,8 +217,9 @@ class Population:
         return total
 
     def _evaluation(self, sums_T6: Tensor, train_loss: float) -> Evaluation:
-        """One member's evaluation from its sums over T splits: the test splits, and the training
-        rows if there are any.
+        """Compute one member's evaluation from its sums over T splits.
+
+        The splits are the test splits and, if there is one, the sample of training rows.
         """
 
         def numbers(sums: list[float]) -> dict[str, float]:
@@ -236,14 +241,14 @@ class Population:
         )
 
     def diverged(self) -> list[int]:
-        """For each member the first step whose loss was not finite, or 0."""
+        """For each member the first step (from 1) whose loss was not finite, or 0."""
         with self._on_stream():
             return self._diverged_P[: len(self.members)].tolist()
 
     # ---- state and compaction ----
 
     def state(self) -> PopulationState:
-        """A copy of everything, on the CPU."""
+        """A copy of the whole state, on the CPU."""
         shared = self._shared_state()
         with self._on_stream():
             copies = {name: value.cpu().clone() for name, value in shared.tensors.items()}
@@ -259,7 +264,7 @@ class Population:
             }
 
     def restore(self, state: PopulationState) -> None:
-        """Go on from a state of exactly these members."""
+        """Load a state of exactly these members."""
         if state.run_ids != tuple(run.run_id for run in self.members):
             raise MisfitError("it belongs to other members")
         self._shared_state().require_fit(state)
@@ -267,15 +272,15 @@ class Population:
             self._load_state(state)
 
     def compact(self, run_ids: Sequence[str]) -> None:
-        """Only these members go on, in this order."""
+        """Keep only these members, in this order."""
         by_id = {run.run_id: run for run in self.members}
         with self._on_stream():
-            state = self._shared_state().select(run_ids)  # copies, and on a GPU they stay there
+            state = self._shared_state().select(run_ids)  # copies, on the same device
             self._build([by_id[run_id] for run_id in run_ids])
             self._load_state(state)
 
     def _shared_state(self) -> PopulationState:
-        """The state in its own tensors, no copies; without the padding."""
+        """The state without copies (it shares the tensors) and without the padding."""
         named = {f"weight/{name}": value for name, value in self.model.state_dict().items()}
         names = [name for name, _ in self.model.named_parameters()]
         for prefix, moments in (
@@ -308,8 +313,9 @@ class Population:
 
 
 def _copy_batch(batch: Batch, into: Batch | None) -> Batch:
-    """The batch in tensors that stay from step to step. The first are clones: a task may cache and
-    give out its own.
+    """Copy the batch into tensors that stay the same from step to step.
+
+    The first batch is cloned, because a task may return tensors of its cache.
     """
     if into is None:
         return batch.map(torch.clone)

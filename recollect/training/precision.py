@@ -1,4 +1,4 @@
-"""The precision of matrix products on a GPU, set for a while and restored. A CPU has one."""
+"""The precision of matrix products on a GPU, set for a block. A CPU has only one precision."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from recollect.spec.train import Precision
 
 @contextlib.contextmanager
 def matmul_precision(device: torch.device, precision: Precision) -> Iterator[None]:
-    """float32 products inside are exact for fp32 runs and TF32 for others.
+    """Compute float32 products inside the block exactly for fp32 runs, and in TF32 for others.
 
-    The setting is the process's, hence restored. It holds for backward passes too, which belong
-    inside.
+    The setting is global to the process, so it is restored at the end. It applies to backward
+    passes too, so they belong inside the block.
     """
     if device.type == "cpu":
         yield
@@ -28,11 +28,11 @@ def matmul_precision(device: torch.device, precision: Precision) -> Iterator[Non
 
 @contextlib.contextmanager
 def autocast(device: torch.device, precision: Precision) -> Iterator[None]:
-    """bfloat16 products of bf16 runs; for forward passes alone."""
+    """Compute products of bf16 runs in bfloat16 inside the block; for forward passes only."""
     if device.type == "cpu":
         yield
         return
-    # No cache of cast weights: a recording must cast them anew at every replay.
+    # No cache of cast weights: a recording must cast them again at every replay.
     with torch.autocast(
         device.type, torch.bfloat16, enabled=precision == "bf16", cache_enabled=False
     ):

@@ -1,7 +1,7 @@
 """Learning rates: warmup and decay of each run.
 
-A rate is a function of its step. A run may have 10^8 of them, so that rates are computed a block of
-steps at a time and never kept for all.
+A rate is a function of its step. A run may have 10^8 steps, so rates are computed for one block of
+steps at a time and never stored for all steps.
 """
 
 import math
@@ -17,8 +17,10 @@ BLOCK = 4096  # steps
 
 
 def rates(run: RunSpec, first: int = 0, count: int | None = None) -> np.ndarray:
-    """The learning rates of `count` steps from `first` on, or of all that are left: linear warmup
-    to the peak, then the decay, which ends at zero after the last step.
+    """The learning rates of `count` steps from `first` on, or of all remaining steps.
+
+    A linear warmup to the peak is followed by the decay, which reaches zero after the last step
+    unless it is "constant".
     """
     train = run.train
     last = train.steps if count is None else min(first + count, train.steps)
@@ -49,7 +51,7 @@ def sums_of_rates(run: RunSpec) -> Iterator[np.ndarray]:
 
 
 class RateTable:
-    """The rates of P members on a device: those of the steps around the present one."""
+    """The rates of P members on a device, for the block of steps around the current one."""
 
     def __init__(self, members: Sequence[RunSpec], device: torch.device):
         self._members, self._device = list(members), device

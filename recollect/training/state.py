@@ -1,4 +1,4 @@
-"""What training needs to go on, as data: it is what a checkpoint stores."""
+"""The state that training needs to continue, as data. A checkpoint stores it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ from torch import Tensor
 
 
 class MisfitError(ValueError):
-    """A state that is not one of this population, whatever its file says."""
+    """A state that does not belong to this population, whatever its file states."""
 
 
 @dataclass(frozen=True)
 class PopulationState:
-    """Weights, moments, loss sums and first bad steps;
-    the first axis of every tensor is the member.
+    """Weights, moments, loss sums and first bad steps.
+
+    The first axis of every tensor is the member.
     """
 
     run_ids: tuple[str, ...]
@@ -37,7 +38,7 @@ class PopulationState:
             raise MisfitError("it has more tensors than the model")
 
     def select(self, run_ids: Sequence[str]) -> "PopulationState":
-        """The same state for some of its members."""
+        """The state of some members, in the given order."""
         index = torch.tensor([self.run_ids.index(run_id) for run_id in run_ids])
         tensors = {
             name: value.index_select(0, index.to(value.device))

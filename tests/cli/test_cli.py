@@ -133,6 +133,15 @@ def test_dry_run_tells_two_variants_of_a_mixer_apart(command, spec: Path, tmp_pa
     assert ["init official" in shapes[0], "init zoology" in shapes[1]] == [True, True]
 
 
+@pytest.mark.parametrize("search", ["edges", "best"])
+def test_dry_run_says_that_a_search_trains_less(command, spec: Path, tmp_path: Path, search):
+    asked = ("run", spec, "--out", tmp_path / "out", "--dry-run", "--device", "cpu")
+    assert "trains only a part" not in command(*asked).out
+    said = command(*asked, "--search", search)
+    assert f"--search {search} trains only a part of that" in said.out
+    assert command(*asked, "--search", "beste").code == 2
+
+
 # ---- resume, status ----
 
 

@@ -83,7 +83,7 @@ def test_a_failing_plugin_fails_its_runs_and_the_exit_code_says_so(
     )
     assert (said.code, said.out.splitlines()[0]) == (1, "2 failed runs will be tried again")
     said = command("run", spec, *arguments, "--dry-run")
-    assert said.err == "recollect: mixer filed fails: ValueError: a bad day; mend the plugin\n"
+    assert said.err == "recollect: mixer filed fails: ValueError: a bad day; fix the plugin\n"
     del MIXERS["filed"]
     said = command("resume", out, "--retry-failed", "--device", "cpu")
     assert (said.code, said.err) == (

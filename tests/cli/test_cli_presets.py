@@ -88,7 +88,7 @@ def test_a_preset_within_a_budget_and_on_to_its_end(command, tmp_path: Path):
         )
         assert int(re.fullmatch(spent, lines[-2])[1]) == ended
         assert lines[-1].startswith(
-            f"go on with `recollect resume {out} --budget 0.2`, or without a limit"
+            f"continue with `recollect resume {out} --budget 0.2`, or without a limit"
         )
         assert tried <= set(rates) or set(rates) <= tried  # nothing else before the coarse grid
     said = command("resume", out, "--device", "cpu")
@@ -106,7 +106,7 @@ def test_a_budget_that_is_over_at_once_is_no_failure(command, tmp_path: Path):
     assert said.out.splitlines()[-2:] == [
         "the budget of 0.0001 min is spent: 0 of 30 runs have a result, 0 begun and kept, 30 not "
         "begun; next: a coarse grid of rates with one seed",
-        f"go on with `recollect resume {out} --budget 0.0001`, or without a limit with "
+        f"continue with `recollect resume {out} --budget 0.0001`, or without a limit with "
         f"`recollect resume {out}`",
     ]
     assert "30 todo\nrecipes: plain 30\n" in command("status", out).out

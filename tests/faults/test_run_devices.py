@@ -132,7 +132,7 @@ def test_one_interrupt_stops_all_devices_after_a_checkpoint(
         _, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (
         130,
-        f"recollect: stopped; go on with `recollect resume {folder / 'out'}`\n",
+        f"recollect: stopped; continue with `recollect resume {folder / 'out'}`\n",
     )
     assert all(is_dead(owner) for owner in trainers)
     assert statuses(folder) == {"todo"}

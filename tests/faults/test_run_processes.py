@@ -119,7 +119,7 @@ def test_a_signal_to_the_parent_stops_all_after_a_checkpoint(
         _, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (
         143,
-        f"recollect: stopped; go on with `recollect resume {folder / 'out'}`\n",
+        f"recollect: stopped; continue with `recollect resume {folder / 'out'}`\n",
     )
     assert all(is_dead(owner) for owner in trainers)
     assert statuses(folder) == {"todo"}

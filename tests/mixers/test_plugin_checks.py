@@ -69,7 +69,7 @@ def fly(name: str, width: int = WIDTH, length: int = LENGTH) -> None:
 
 # ---- what it may not see ----
 
-FUTURE = "a mixer may see its own past alone; mend forward, or name it mine@future to train one "
+FUTURE = "a mixer may see its own past alone; fix forward, or name it mine@future to train one "
 PEEKS = [
     ("return y.roll(-1, 1)", "pass"),
     (
@@ -216,7 +216,7 @@ def test_the_package_itself_passes_its_own_check():
 
 # ---- what fails ----
 
-NO_RATE = "no learning rate can mend that; look for "
+NO_RATE = "no learning rate can fix that; look for "
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ NO_RATE = "no learning rate can mend that; look for "
             "pass",
             BODY_LINE,
             f"forward fails at width {WIDTH}, length {LENGTH}: ValueError: a bad day",
-            "mend it there: the same would happen in every run",
+            "fix it there: the same would happen in every run",
         ),
         (
             "return y",
@@ -256,7 +256,7 @@ NO_RATE = "no learning rate can mend that; look for "
             INIT_LINE,
             f"__init__ fails at width {WIDTH}, length {LENGTH}: ZeroDivisionError: integer "
             "division or modulo by zero",
-            "mend it there: the same would happen in every run",
+            "fix it there: the same would happen in every run",
         ),
         (
             "return y",

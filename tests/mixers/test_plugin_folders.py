@@ -64,7 +64,7 @@ def forget(name: str = "kept") -> None:
 
 def test_the_advice_at_a_stop_works_as_printed(stopped, command):
     plugin, out, advice = stopped
-    assert advice == f"stopped; go on with `recollect resume {out} --plugin '{plugin}'`"
+    assert advice == f"stopped; continue with `recollect resume {out} --plugin '{plugin}'`"
     forget()
     words = shlex.split(advice.partition("`")[2].rstrip("`"))
     said = command(*words[1:], "--device", "cpu")

@@ -83,7 +83,7 @@ def test_the_cost_of_a_mixer_that_fails_is_refused(make_run):
     recollect.mixer("looking")(Looking)
     with pytest.raises(SpecError) as caught:
         cost(with_mixer(make_run, "raising"))
-    assert str(caught.value) == "mixer raising fails: ValueError: a bad day; mend the plugin"
+    assert str(caught.value) == "mixer raising fails: ValueError: a bad day; fix the plugin"
     assert cost(with_mixer(make_run, "looking")).memory_bytes > 0
 
 
@@ -138,7 +138,7 @@ def test_a_kernel_that_takes_the_gpu_down_fails_its_own_run_and_stops(make_run, 
         api.run(table, tmp_path, device="cpu")
     assert str(caught.value) == (
         "the GPU is lost to this process: CUDA error: an illegal memory access was encountered\n"
-        f"the runs that are still to do are untouched; go on with `recollect resume {tmp_path} "
+        f"the runs that are still to do are untouched; continue with `recollect resume {tmp_path} "
         "--plugin tests/mixers/test_plugin_runs.py`"
     )
     assert [row.status for row in api.Results.load(tmp_path).rows] == ["failed", "todo"]

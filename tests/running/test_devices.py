@@ -104,7 +104,7 @@ def test_without_a_gpu_the_refusal_says_why_there_is_none(gpus, monkeypatch, nam
     with pytest.raises(SpecError) as caught:
         choose_devices(name)
     assert str(caught.value) == (
-        f"device = {name!r}: torch finds no GPU here; use cpu, or mend it:\n{why}"
+        f"device = {name!r}: torch finds no GPU here; use cpu, or fix it:\n{why}"
     )
 
 

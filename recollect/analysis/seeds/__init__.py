@@ -1,5 +1,5 @@
-"""How much a number depends on the seeds: windows of single seeds, resampled cells, and the window
-against the score that counts as solved.
+"""Dependence of a number on the seeds: windows of single seeds, resampled cells, and the window as
+a function of the score that counts as solved.
 """
 
 from recollect.analysis.seeds.resampling import Interval as Interval

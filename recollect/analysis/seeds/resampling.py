@@ -1,4 +1,4 @@
-"""A cell with other seeds than it had: at every rate as many scores as there are, drawn from them
+"""Bootstrap of a cell over seeds: every rate keeps its number of scores, drawn from its own scores
 with replacement.
 
 Rates are drawn independently, since runs at different rates are different runs. The generator is
@@ -14,23 +14,23 @@ from recollect.analysis.cells import Cell, Rate
 from recollect.analysis.windows import mean_score
 
 BOOTSTRAP_SEED = 0
-LEAST_SEEDS = 3  # fewer have too few ways to be drawn
-RESAMPLES = 400  # the ends of a 95 % interval are then ten draws from the outermost
+LEAST_SEEDS = 3  # fewer seeds allow too few different draws
+RESAMPLES = 400  # each end of a 95 % interval is then the tenth draw from the outermost
 
 Interval = tuple[float, float]
 
 
 def resample(cell: Cell, draw: random.Random) -> Cell:
-    """The same cell with the runs of every rate drawn anew.
+    """Return the same cell with the runs of every rate resampled.
 
-    A run that was drawn twice stands twice. The keys of `scores` count the draws downwards from -1,
-    so that they are no seed of the cell's own.
+    A run that was drawn twice appears twice. The keys of `scores` count the draws downwards from
+    -1, so that they differ from the cell's own seeds.
     """
     return replace(cell, rates=tuple(_resampled(rate, draw) for rate in cell.rates))
 
 
 def percentile_interval(values: Sequence[float], coverage: float = COVERAGE) -> Interval:
-    """The middle `coverage` of the values, interpolated between neighbours as NumPy does.
+    """Return the middle `coverage` of the values, interpolated between neighbours as NumPy does.
 
     Applied to a statistic of resampled cells, it is the percentile bootstrap interval.
     """
@@ -40,8 +40,8 @@ def percentile_interval(values: Sequence[float], coverage: float = COVERAGE) -> 
 
 
 def draw_means(cell: Cell, resamples: int = RESAMPLES, draws: str = "") -> list[tuple[float, ...]]:
-    """Means over seeds at the scored rates of a cell, drawn again and again; none while a rate has
-    fewer than LEAST_SEEDS. Two cells that are to be independent have `draws` of other names.
+    """Return resampled means over seeds at the scored rates of a cell; no draws while a rate has
+    fewer than LEAST_SEEDS. Cells whose draws must be independent need different names `draws`.
     """
     rates = cell.scored_rates
     if not rates or min(len(rate.scores) for rate in rates) < LEAST_SEEDS:
@@ -51,7 +51,7 @@ def draw_means(cell: Cell, resamples: int = RESAMPLES, draws: str = "") -> list[
 
 
 def mean_draws(rate: Rate, draw: random.Random, count: int) -> list[float]:
-    """`count` means of as many scores as the rate has, drawn with replacement."""
+    """Return `count` means, each of as many scores as the rate has, drawn with replacement."""
     scores = list(rate.scores.values())
     return [mean_score(draw.choices(scores, k=len(scores))) for _ in range(count)]
 

@@ -1,8 +1,8 @@
-"""How much a window depends on the seeds: the window of every seed alone, and a bootstrap.
+"""Dependence of a window on the seeds: the window of every single seed, and a bootstrap.
 
-Every draw of seeds (resampling.py) gives a window of its means. The middle 95 % of widths, of lower
-edges and of upper edges are the intervals. A draw whose mean never reaches tau has width 0 and no
-edges.
+Every draw of seeds (resampling.py) gives means and thereby a window. The intervals are the middle
+95 % of the widths, of the lower edges and of the upper edges. A draw whose mean never reaches tau
+has width 0 and no edges.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,17 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    # 95 % bootstrap interval of the mean's window; None while a rate has fewer than three seeds
+    # 95 % bootstrap interval of the width of the mean's window; None while a rate has fewer than
+    # three seeds.
     interval: Interval | None
-    # The same for its edges, as rates; None also where no draw has a window.
+    # The same for the window's edges, as rates; also None if no draw has a window.
     low_edge: Interval | None = None
     high_edge: Interval | None = None
-    solved_share: float | None = None  # of the draws; the edges are those of these alone
+    solved_share: float | None = None  # fraction of draws with a window; only these give edges
 
 
 def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
-    """The spread over the seeds of a cell, or None before any run has a score."""
+    """Return the spread over the seeds of a cell, or None before any run has a score."""
     seeds = sorted({seed for rate in cell.rates for seed in rate.scores})
     if not seeds:
         return None

@@ -1,7 +1,7 @@
-"""W against tau: the width of a cell's window for every score that may count as solved.
+"""W as a function of tau: the width of a cell's window for every score that may count as solved.
 
-A window's width depends on where the line is drawn, and two models may change places with it. Each
-point carries a percentile bootstrap interval, with the seeds of every rate drawn anew.
+A window's width depends on the threshold, and two models may change their order with it. Each point
+has a percentile bootstrap interval, with the seeds of every rate resampled.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from recollect.analysis.seeds.resampling import (
 )
 from recollect.analysis.windows import TAU, find_window
 
-# What claims are judged at: this package's line, the study's, and one near the top.
+# The thresholds at which claims are judged: this package's, the study's, and one near the top.
 TAUS = (TAU, 0.95, 0.98)
 DRAWN_TAUS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 
@@ -27,19 +27,19 @@ class ThresholdWindow:
 
     tau: float
     decades: float  # 0 where the mean score never reaches tau
-    is_open: bool  # the grid ends inside the window: a lower bound
+    is_open: bool  # the grid ends inside the window, so `decades` is a lower bound
     interval: Interval | None  # of the decades, 95 %; None while a rate has fewer than three seeds
 
 
 def windows_by_threshold(
     cell: Cell, taus: Sequence[float] = DRAWN_TAUS, resamples: int = RESAMPLES
 ) -> tuple[ThresholdWindow, ...]:
-    """One point per tau, in their order; none before any run has a score."""
+    """Return one point per tau, in their order; none before any run has a score."""
     rates = cell.scored_rates
     if not rates:
         return ()
     lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
-    # The same draws for every tau: a curve over tau then falls within every draw.
+    # The same draws serve every tau, so that within each draw the width never grows with tau.
     drawn = draw_means(cell, resamples)
     return tuple(_at(tau, lrs, means, drawn) for tau in taus)
 

@@ -1,4 +1,4 @@
-"""What is asked of a scheduler: the options that are given, else those of the last time."""
+"""Requests to a scheduler: the options that are given, otherwise those of the last request."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +17,10 @@ T = TypeVar("T")
 def choose_request(
     folder: Path, slurm: bool, ray: bool, given: Mapping[str, Mapping[str, Any]]
 ) -> Request:
-    """`given`: by scheduler what the command line says, None or empty where it says nothing."""
+    """Combine the given options with those of the folder's last request.
+
+    `given` holds the command line's options by scheduler; None or empty means not given.
+    """
     before = read_request(folder)
     if (slurm and ray) or not (slurm or ray or before):
         raise SpecError("--slurm or --ray: give one of the two; `recollect run` needs neither")
@@ -29,21 +32,21 @@ def choose_request(
 
 
 def slurm_options(folder: Path, options: Mapping[str, Any]) -> SlurmOptions:
-    """As the script needs them."""
+    """Return the options in the form that the script needs."""
     others = tuple(map(parse_other, filter(None, options.get("others", ()))))
     setup = tuple(filter(None, options.get("setup", ())))
     return _options(SlurmOptions, folder, {**options, "others": others, "setup": setup})
 
 
 def ray_options(folder: Path, options: Mapping[str, Any], retry_failed: bool) -> "RayOptions":
-    """As its tasks need them."""
+    """Return the options in the form that Ray tasks need."""
     from recollect.running.cluster.ray_tasks import RayOptions
 
     return _options(RayOptions, folder, {**options, "retry_failed": retry_failed})
 
 
 def _options(make: Callable[..., T], folder: Path, options: Mapping[str, Any]) -> T:
-    """An empty text means none."""
+    """Make the options; an empty text means None."""
     try:
         return make(**{name: None if value == "" else value for name, value in options.items()})
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Submitted sweeps that are collected while somebody looks at them."""
+"""Collection of submitted sweeps while their page is open."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ def sleep_unless(stop: Callable[[], int], seconds: float) -> None:
 
 @contextmanager
 def following(folders: Sequence[Path]) -> Iterator[None]:
-    """Those of `folders` that many machines train have their results up to date meanwhile."""
+    """Within the context, keep the results of `folders` that many machines train up to date."""
     from recollect.running.cluster.plan import is_planned
 
     ended = threading.Event()
@@ -44,5 +44,5 @@ def _follow(folder: Path, ended: threading.Event) -> None:
         with Collector(read_plan(folder)) as collector:
             for _ in collector.follow(lambda seconds: not ended.wait(seconds)):
                 pass
-    except RecollectError as error:  # what was published stays; who looks at it must know
+    except RecollectError as error:  # published results stay, but are not updated
         complain(f"{folder}: no longer collected: {error}")

@@ -1,4 +1,4 @@
-"""A sweep on Ray as a person sees it: a line whenever runs have ended."""
+"""The terminal's view of a sweep on Ray: a line whenever runs have ended."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ def run_on_ray(
     packs: Sequence[int],
     options: "RayOptions",
 ) -> None:
-    """Until all packs are complete."""
+    """Train until all packs are complete."""
     from recollect.running.cluster.ray_tasks import train_with_ray
 
     interrupts, shown = Interrupts(), ""

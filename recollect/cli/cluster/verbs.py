@@ -34,7 +34,7 @@ def submit(
     plugin: Plugins = [],  # noqa: B006
     device: Annotated[str | None, typer.Option(help="of a task: auto, cpu or cuda (auto)")] = None,
     runs_per_pack: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="at most so many runs in a task")
+        int | None, typer.Option(min=1, metavar="N", help="most runs in one task")
     ] = None,
     limit: Annotated[
         str | None, typer.Option("--time", help="limit of a task, as Slurm writes it (04:00:00)")
@@ -49,7 +49,7 @@ def submit(
     ] = None,
     memory: Annotated[str | None, typer.Option("--mem", help="memory of a task")] = None,
     array_limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="at most so many tasks at once")
+        int | None, typer.Option(min=1, metavar="N", help="most tasks that run at the same time")
     ] = None,
     setup: Annotated[
         list[str],
@@ -72,7 +72,7 @@ def submit(
         bool, typer.Option("--dry-run", help="show packs and script; write and submit nothing")
     ] = False,
 ) -> None:
-    """Train a sweep with Slurm or Ray, or go on with what is left of one, asking for the same
+    """Train a sweep with Slurm or Ray, or continue with what is left of one, asking for the same
     resources as before unless others are given.
     """
     from recollect.cli.cluster.asking import choose_request, ray_options, slurm_options
@@ -132,10 +132,10 @@ def work(
         bool, typer.Option("--retry-failed", help="try failed runs once more")
     ] = False,
 ) -> None:
-    """Train a pack of a submitted sweep: what a node runs."""
+    """Train packs of a submitted sweep; every node of a cluster runs this."""
     from recollect.running.signals import Interrupts
 
-    interrupts = Interrupts()  # before torch, which takes its time to load
+    interrupts = Interrupts()  # before torch, which takes long to import
     from recollect.reports.live.view import TrainingView
     from recollect.running.cluster.attempt import work_on_pack
     from recollect.running.cluster.plan import read_plan
@@ -170,7 +170,7 @@ def collect(
         typer.Option(metavar="first|last", help="which attempt counts where two ended differently"),
     ] = None,
 ) -> None:
-    """Make the results of a submitted sweep: from the spools of its tasks, one database."""
+    """Collect the results of a submitted sweep from its tasks into one database."""
     from recollect.running.cluster.collect import Collector
     from recollect.running.cluster.plan import read_plan
     from recollect.running.signals import Interrupts
@@ -212,7 +212,7 @@ def _draft(
     runs_per_pack: int | None,
     at_once: int | None,
 ) -> "DraftPlan | Plan":
-    """The plan that is there, or one to be written."""
+    """Return the plan of the folder, or a draft if it has none."""
     from recollect.running.cluster.plan import is_planned, read_plan
 
     folder = out or Path(what)

@@ -1,4 +1,4 @@
-"""What a person sees of a sweep on many machines: its packs, the script, how it stands."""
+"""The terminal's view of a sweep on many machines: its packs, the script, its state."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,7 +17,7 @@ SHOWN_PACKS, SHOWN_HOSTS = 20, 4
 
 
 def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
-    """What would be submitted: packs by kind, and the first script."""
+    """Show what would be submitted: packs by kind, and the first script."""
     from recollect.analysis.wording import about_text, time_text
     from recollect.cli.tables import plain_table
 
@@ -39,7 +39,7 @@ def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
 
 
 def show_status(folder: Path) -> None:
-    """Collect, then say how every pack stands."""
+    """Collect, then print the state of every pack."""
     from recollect.analysis.wording import time_text
     from recollect.running.cluster.collect import collect_once
 
@@ -61,7 +61,7 @@ def show_status(folder: Path) -> None:
         say(f"left by forecast: {time_text(left_s)} of one device")
     if waiting and not states:
         how = "" if read_request(folder) else " with --slurm or --ray"
-        say(f"go on with `{command_text('submit', folder)}`{how}")
+        say(f"continue with `{command_text('submit', folder)}`{how}")
 
 
 def say_collected(folder: Path, found: "Collected") -> None:
@@ -71,7 +71,7 @@ def say_collected(folder: Path, found: "Collected") -> None:
 
 
 def counted(found: "Collected") -> str:
-    """One line: runs and packs."""
+    """Return the numbers of runs and packs as one line."""
     done, failed = (sum(getattr(p, name) for p in found.packs) for name in ("done", "failed"))
     runs = sum(pack.runs for pack in found.packs)
     complete = sum(pack.is_complete for pack in found.packs)
@@ -82,7 +82,7 @@ def counted(found: "Collected") -> str:
 
 
 def _by_state(found: "Collected", states: dict[int, TaskState]) -> str:
-    """One line: how many packs are in which state, and on how many hosts they train."""
+    """Return one line with the number of packs in each state and the hosts on which they train."""
     counts = Counter(_state(pack, states.get(pack.index)) for pack in found.packs)
     hosts = {task.host for task in states.values() if task.host}
     where = f"; on {', '.join(sorted(hosts)[:SHOWN_HOSTS])}" if hosts else ""
@@ -95,7 +95,7 @@ def _state(pack: "PackState", task: TaskState | None) -> str:
         return "complete"
     if task is not None:
         return task.state.lower()
-    # An attempt that has not ended and that no scheduler knows may train elsewhere, or be dead.
+    # An attempt that has not ended and is unknown to the scheduler may train elsewhere, or be dead.
     return pack.ended or ("begun" if pack.attempts else "waiting")
 
 

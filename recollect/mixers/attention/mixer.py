@@ -19,8 +19,8 @@ position. `alibi` (Press et al. 2022) is r_ij = -m_h (i - j) with a fixed slope 
 Initialisation: linear weights N(0, 0.02^2), the output's divided by sqrt(2 depth), their biases and
 `relative` 0; convolutions as PyTorch's Conv1d, U(-1/sqrt(K), 1/sqrt(K)) for weight and bias.
 Differs from Zoology's layer only in that hidden scores are -inf, not -1e4; dropout on a_ij and the
-initialisation are as there. Zoology has no convolutions here; the study does not give their place,
-padding and taps, hence the options.
+initialisation are as there. Zoology has no convolutions here; place, padding and taps are options
+because the study does not give them.
 """
 
 import math
@@ -63,7 +63,7 @@ class Attention(Mixer):
     def __init__(self, spec: AttentionSpec, site: Site, window: int | None = None):
         super().__init__()
         self.spec, self.site = spec, site
-        # positions a query sees, its own included
+        # number of positions a query sees, including its own
         self.reach = min(window or site.length, site.length)
         population, width = site.population, site.width
         convolved = "" if spec.conv == "none" else spec.conv
@@ -76,7 +76,7 @@ class Attention(Mixer):
             }
         )
         self.qkv: Linear | None = None
-        if convolved and spec.conv_place == "before":  # each branch has an input of its own
+        if convolved and spec.conv_place == "before":  # each branch has its own input
             self.projections = nn.ModuleDict(
                 {branch: Linear(population, width, width, init=normal(0.02)) for branch in BRANCHES}
             )
@@ -121,14 +121,14 @@ class Attention(Mixer):
         return self._merge(attention(self._turn(q_PBHLD), self._turn(k_PBHLD), v_PBHLD, bias, mask))
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the queries that are asked for; K of them."""
+        """Compute only the K requested queries."""
         length, width, heads = x_PBLD.shape[2], self.site.width, self.spec.heads
         mask = self._mask()
         if self._causal_alone(length):
             return self._merge(
                 projected_attention_at(x_PBLD, *self._joint(), heads, where_BK, mask)
             )
-        # Through a convolution or a rotation a query depends on more than the input at its place.
+        # With a convolution or a rotation, a query depends on more than the input at its position.
         if self.qkv is None or self.convs or self.site.positions == "rope":
             q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
             q_PBHKD = split_heads(at_positions(merge_heads(self._turn(q_PBHLD)), where_BK), heads)
@@ -147,11 +147,11 @@ class Attention(Mixer):
         return self._merge(attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias, mask))
 
     def _sees_all(self, length: int) -> bool:
-        """Whether a query sees all of its past and nothing is added to its scores."""
+        """Whether a query sees its whole past and nothing is added to its scores."""
         return self.reach >= length and self.site.positions not in ("alibi", "relative")
 
     def _causal_alone(self, length: int) -> bool:
-        """Whether nothing happens between the projection and the values but a causal softmax."""
+        """Whether there is only a causal softmax between the projection and the values."""
         touched = bool(self.convs) or bool(self.norms) or self.site.positions == "rope"
         return not touched and self._sees_all(length)
 
@@ -159,7 +159,7 @@ class Attention(Mixer):
         return None if self.dropout is None else self.dropout.mask()
 
     def _joint(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the projection to q, k and v at once."""
+        """Return weight and bias of the joint projection to q, k and v."""
         assert self.qkv is not None
         return weight_and_bias(self.qkv)
 
@@ -188,7 +188,7 @@ class Attention(Mixer):
         return self._merge(weights_PBHLT @ split_heads(state["v"], heads))[:, :, 0], state
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """The softmax weights, without dropout, on the values after their convolution."""
+        """Return the softmax weights, without dropout, on the values after their convolution."""
         q_PBHLD, k_PBHLD, v_PBHLD = self._heads_of(x_PBLD)
         return EffectiveAttention(self._weights(q_PBHLD, k_PBHLD), v_PBHLD, self._merge)
 
@@ -205,12 +205,12 @@ class Attention(Mixer):
         )
 
     def _conv(self, branch: str) -> ShortConv:
-        """For the type checker: a ModuleDict forgets what is in it."""
+        """Cast for the type checker: a ModuleDict does not know the types of its entries."""
         return cast(ShortConv, self.convs[branch])
 
     def _project(self, x: Tensor, convolve: Callable[[str, Tensor], Tensor]) -> list[Tensor]:
-        """q, k and v with all their heads in the last axis;
-        `convolve` is asked for the convolved branches alone.
+        """Return q, k and v with all heads in the last axis; `convolve` is called only for the
+        convolved branches.
         """
 
         def convolved(branch: str, x: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ class Attention(Mixer):
         return [self._normed(branch, part) for branch, part in zip(BRANCHES, parts, strict=True)]
 
     def _normed(self, branch: str, x: Tensor) -> Tensor:
-        """q, k or v as the scores see it, all heads in the last axis."""
+        """Return q, k or v as used in the scores, with all heads in the last axis."""
         if branch not in self.norms:
             return x
         normed: Tensor = self.norms[branch](x.unflatten(-1, (self.spec.heads, -1)))
@@ -252,9 +252,8 @@ class Attention(Mixer):
         )
 
     def _weights(self, q_PBHLD: Tensor, k_PBHTD: Tensor) -> Tensor:
-        """a_ij of the last L of T positions.
-
-        T may start anywhere in the sequence: only distances count.
+        """Return a_ij of the last L of T positions. T may start anywhere in the sequence: only
+        distances matter.
         """
         queries, keys = q_PBHLD.shape[-2], k_PBHTD.shape[-2]
         bias_PHLT = self._bias(distances(queries, keys, q_PBHLD.device), q_PBHLD)
@@ -263,8 +262,8 @@ class Attention(Mixer):
         )
 
     def _bias(self, distance: Tensor, like: Tensor) -> Tensor:
-        """r_ij of a table of distances i - j, -inf in the future and beyond the reach: (P or 1, H
-        or 1, *its shape).
+        """Return r_ij for a table of distances i - j, -inf in the future and beyond the reach, as
+        (P or 1, H or 1, *its shape).
         """
         if self.relative_PHL is not None:
             bias_PH = self.relative_PHL[:, :, distance.clamp(0, self.reach - 1)]

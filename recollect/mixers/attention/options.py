@@ -68,7 +68,7 @@ class AttentionSpec(MixerSpec):
             )
 
     def turned(self, width: int) -> int:
-        """Channels of a head that rope turns."""
+        """Return the number of channels of a head that rope turns."""
         return int(self.rope_share * (width // self.heads))
 
 

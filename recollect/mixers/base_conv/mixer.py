@@ -8,12 +8,12 @@
 Glossary: P population, B batch, L length, D width, K taps of the short filter. u is the input, c
 the convolution, f the long filter (16 hidden units), z the encoding of the lag: fixed, and the same
 for all members. With `filter = "alternate"` layers 0, 2, ... are short and layers 1, 3, ... long.
-Does not differ from Zoology's layer in what it computes, the residual inside the mixer and the
-identity tap of the long filter included. Differs in the count of parameters: z is a table here,
-there a frozen parameter of 3L numbers.
+Computes the same function as Zoology's layer, including the residual inside the mixer and the
+identity tap of the long filter. Differs in the number of parameters: z is a table here and a frozen
+parameter of 3L numbers there.
 Initialisation as there: linear layers N(0, 0.02) with zero biases, so that the long filter starts
-at about 1e-3 beside its identity tap; short filter and its bias U(-1/sqrt(K), 1/sqrt(K)), PyTorch's
-default.
+at about 1e-3 in addition to its identity tap; short filter and its bias U(-1/sqrt(K), 1/sqrt(K)),
+PyTorch's default.
 """
 
 import torch
@@ -47,7 +47,7 @@ class BaseConv(Mixer):
         return {}
 
     def _filter(self, length: int) -> Tensor:
-        """f as (P, D, L)."""
+        """Return f as (P, D, L)."""
         lags_PL3 = self.get_buffer("lags_L3")[:length].expand(self.site.population, -1, -1)
         return self.filter_out(F.relu(self.filter_into(lags_PL3))).transpose(1, 2)
 
@@ -60,14 +60,14 @@ class BaseConv(Mixer):
         return torch.addcmul(x_PBLD, self._convolve(x_PBLD), self.gate(x_PBLD))
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The gate only where it is asked for."""
+        """Compute the gate only at the requested positions."""
         x_PBKD = at_positions(x_PBLD, where_BK)
         return torch.addcmul(
             x_PBKD, at_positions(self._convolve(x_PBLD), where_BK), self.gate(x_PBKD)
         )
 
     def start(self, batch: int) -> State:
-        """The short filter's last K - 1 inputs, or all inputs so far."""
+        """Return an empty state: the short filter's last K - 1 inputs, or all inputs so far."""
         if not self.is_long:
             return {"inputs": self.conv.start(batch)}
         return {
@@ -83,8 +83,8 @@ class BaseConv(Mixer):
         return torch.addcmul(x_PBD, mixed_PBD, self.gate(x_PBD)), {"inputs": inputs_PBLD}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """Per channel: gate_i c[i-j], acting on the input;
-        the residual and the short filter's bias come after.
+        """Return one matrix per channel, gate_i c[i-j], acting on the input; the residual and the
+        short filter's bias are added afterwards.
         """
         gate_PBLD, rest_PBLD = self.gate(x_PBLD), x_PBLD
         if self.is_long:

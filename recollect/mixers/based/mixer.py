@@ -17,8 +17,8 @@ needs no eps.
 Initialisation: all matrices N(0, 0.02), W_o too, as Zoology's; s starts near 0, so the output
 starts as a running mean of v.
 Differs from Zoology's code: the scores come from the kernel, phi is only used step by step, and
-there each product x_a x_b stands once (their phi holds x_a x_b and x_b x_a, 73 entries in place of
-45 at F = 8); their eps of 1e-12 is left out.
+contains each product x_a x_b once (their phi holds x_a x_b and x_b x_a, 73 entries in place of 45
+at F = 8); their eps of 1e-12 is left out.
 """
 
 import torch
@@ -55,7 +55,7 @@ class Based(Mixer):
         return q_PBHLF, k_PBHLF, v_PBHLD
 
     def _weights(self, q_PBHLF: Tensor, k_PBHLF: Tensor) -> tuple[Tensor, Tensor]:
-        """The causal kernel and its row sums."""
+        """Return the causal kernel and its row sums."""
         weights_PBHLL = self._kernel(q_PBHLF, k_PBHLF).tril()
         return weights_PBHLL, weights_PBHLL.sum(-1, keepdim=True)
 
@@ -72,7 +72,7 @@ class Based(Mixer):
         return self._finish(weights_PBHLL @ v_PBHLD / sums_PBHL1)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the queries that are asked for; K of them."""
+        """Compute only the K requested queries."""
         heads = self.spec.heads
         q_PBHKF = split_heads(self.query(at_positions(x_PBLD, where_BK)), heads)
         k_PBHLF, v_PBHLD = (split_heads(part(x_PBLD), heads) for part in (self.key, self.value))
@@ -108,12 +108,12 @@ class Based(Mixer):
 
     def operations_per_token(self) -> int:
         width, keys = self.site.width, self.spec.heads * self.spec.features
-        # over on average half the positions
+        # over half the positions on average
         return 2 * width * (width + keys) + self.site.length * (width + keys) // 2
 
 
 def taylor_features(x: Tensor) -> Tensor:
-    """phi of the last axis: phi(q) . phi(k) = 1 + s + s^2 / 2 with s = q . k / sqrt(F)."""
+    """Return phi of the last axis: phi(q) . phi(k) = 1 + s + s^2 / 2 with s = q . k / sqrt(F)."""
     width = x.shape[-1]
     first, second = torch.triu_indices(width, width, offset=1, device=x.device)
     parts = (

@@ -1,1 +1,1 @@
-"""Based as Zoology stacks it: options alone, its layers are those of other rooms."""
+"""Based as Zoology stacks it: options only, since its layers are those of other mixers."""

@@ -1,4 +1,4 @@
-"""Options of Based as Zoology stacks it: a short convolution and linear attention by turns."""
+"""Options of Based as Zoology stacks it: short convolution and linear attention in turn."""
 
 from typing import ClassVar, Literal
 

@@ -1,5 +1,5 @@
-"""DeltaNet: linear attention whose writes replace what the key recalled before (Schlag et al. 2021;
-Yang et al. 2024).
+"""DeltaNet: linear attention in which a write replaces the value stored under its key (Schlag et
+al. 2021; Yang et al. 2024).
 
     q, k, v = SiLU(conv(W_qkv x))        q, k divided by sqrt(|.|^2 + 1e-6) per head
     beta = sigmoid(w_beta x) per head
@@ -9,17 +9,17 @@ Yang et al. 2024).
 Glossary: P population, B batch, L length, H heads, D channels of a head's key, E of its value (here
 E = D), C channels of q, k and v together. S is the memory of a head, a D x E matrix; beta is how
 much of the old value a write replaces.
-Nothing has a bias. One depthwise convolution over all channels is the same as one each for q, k and
-v. The norm is over E, one scale for all heads; its eps = 1e-5 is not negligible, since o^2 starts
-near 3e-6.
+Nothing has a bias. One depthwise convolution over all channels equals separate ones for q, k and v.
+The norm is over E, one scale for all heads; its eps = 1e-5 is not negligible, since o^2 starts near
+3e-6.
 Options: `gate` multiplies the normalised o with SiLU(W_g x); `negative` doubles beta; `kernel = 0`
 leaves out the convolution and keeps the SiLU; `precision = "bf16"` rounds q, k and v, and on the
 way back their gradients, to bfloat16.
 Initialisation as Zoology's: linear layers N(0, 0.02), the convolution PyTorch's default
 U(-1/sqrt(kernel), 1/sqrt(kernel)).
-Differs from fla's and Zoology's layers in precision alone: q, k and v are rounded where Zoology
-casts them, before q and k are normalised; fla's kernels in chunks then round the normalised ones
-and o, too.
+Differs from fla's and Zoology's layers only in precision: q, k and v are rounded where Zoology
+casts them, before q and k are normalised; fla's chunked kernels also round the normalised q and k,
+and o.
 """
 
 import torch
@@ -61,7 +61,7 @@ class DeltaNet(Mixer):
         return {}
 
     def strengths(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """beta and g per head, (..., D) -> (..., H); no g: nothing decays."""
+        """Return beta and g per head, (..., D) -> (..., H); without g nothing decays."""
         (write,) = project_per_head(x, [(self.write.weight, self.write.bias)])
         return self._beta(write), None
 
@@ -69,7 +69,7 @@ class DeltaNet(Mixer):
         return self._out(self._recalled(x_PBLD), x_PBLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The rule needs every position; norm, gate and output projection do not."""
+        """Compute norm, gate and output projection at the requested positions; the rule at all."""
         o_PBKE = at_positions(self._recalled(x_PBLD).flatten(3), where_BK)
         return self._out(
             o_PBKE.unflatten(-1, (self.spec.heads, -1)), at_positions(x_PBLD, where_BK)
@@ -77,8 +77,8 @@ class DeltaNet(Mixer):
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
         q, k, v_PBHLE, beta_PBHL, g = self._over_time(x_PBLD)
-        # The rule is linear in its values: as values, the unit vectors of all positions give its
-        # matrix.
+        # The rule is linear in its values: applied to the unit vectors of all positions, it gives
+        # its matrix.
         positions_PBHLL = torch.eye(
             x_PBLD.shape[2], dtype=x_PBLD.dtype, device=x_PBLD.device
         ).expand(*beta_PBHL.shape, -1)
@@ -120,27 +120,27 @@ class DeltaNet(Mixer):
         channels, chunk = 2 * width + values, min(CHUNK, length)
         projections = width * (channels + heads + values * (2 if self.spec.gate else 1))
         inside_chunks = chunk * (2 * width + values + values // 2)
-        # Written once a position, read twice except in the first chunk.
+        # The memory is written once per position, and read twice except in the first chunk.
         memory = width * values // heads
         memory += 2 * memory * (length - chunk) // length
         return projections + channels * self.spec.kernel + inside_chunks + memory
 
     def _recalled(self, x_PBLD: Tensor) -> Tensor:
-        """o_PBLHE, what the memory answers at every position."""
+        """Return o_PBLHE, the memory's answer at every position."""
         keys, heads = self.site.width // self.spec.heads, self.spec.heads
         return unit_delta_rule(
             self._channels(x_PBLD), *self.strengths(x_PBLD), keys, heads, KEY_EPS
         )
 
     def _channels(self, x_PBLD: Tensor) -> Tensor:
-        """Those of q, k and v as the rule takes them, before q and k are normalised."""
+        """Return the channels of q, k and v for the rule, before q and k are normalised."""
         qkv_PBLC = self.qkv(x_PBLD)
         return self._rounded(
             F.silu(qkv_PBLC) if self.conv is None else self.conv(qkv_PBLC, silu=True)
         )
 
     def _over_time(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """q, k, v, beta and g with time behind the heads."""
+        """Return q, k, v, beta and g with the time axis after the heads."""
         q, k, v, beta, g = self._rule_inputs(x_PBLD, self._channels(x_PBLD))
         q, k, v, beta = (values.transpose(2, 3) for values in (q, k, v, beta))
         return q, k, v, beta, None if g is None else g.transpose(2, 3)
@@ -148,7 +148,7 @@ class DeltaNet(Mixer):
     def _rule_inputs(
         self, x: Tensor, channels: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """q, k and v of shape (..., H, D or E), beta and g (..., H), at one position or many."""
+        """Return q, k, v (..., H, D or E), beta and g (..., H), at one position or many."""
         return *unit_heads(
             channels, self.site.width // self.spec.heads, self.spec.heads, KEY_EPS
         ), *self.strengths(x)
@@ -160,6 +160,6 @@ class DeltaNet(Mixer):
         return values.bfloat16().to(values.dtype) if self.spec.precision == "bf16" else values
 
     def _out(self, o: Tensor, x: Tensor) -> Tensor:
-        """From o (..., H, E) and x (..., D) to the output (..., D)."""
+        """Compute the output (..., D) from o (..., H, E) and x (..., D)."""
         y = self.norm(o).flatten(-2)
         return self.out(y if self.gate is None else y * F.silu(self.gate(x)))

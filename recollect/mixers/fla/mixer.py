@@ -2,9 +2,9 @@
 
     mixer = { name = "fla:GatedDeltaNet", num_heads = 2, head_dim = 32 }
 
-The width becomes `hidden_size`, the layer's number `layer_idx`; all else is the layer's own. Its
-kernels are written in Triton for a GPU, and most of them for bf16: with precision = "bf16" the
-layer runs under autocast, its weights and its sums stay fp32.
+The width becomes `hidden_size` and the layer's index `layer_idx`; all other options are the layer's
+own. Its kernels are written in Triton for a GPU, and most of them for bf16: with precision = "bf16"
+the layer runs under autocast, its weights and its sums stay fp32.
 """
 
 import importlib
@@ -53,7 +53,9 @@ class FlaMixer(ModuleStack):
 
 
 def layer_class(spec: FlaSpec, device: torch.device | None = None) -> type[nn.Module]:
-    """The class in fla.layers; what is missing for it, or what it does not take, is one line."""
+    """Return the class in fla.layers; refuse if a requirement is missing or an option is
+    unknown.
+    """
     if not torch.cuda.is_available():
         raise SpecError(
             f"mixer {spec.name}: its kernels need an NVIDIA GPU, and torch finds none; see "

@@ -52,12 +52,12 @@ class FlaSpec(MixerSpec):
         return self
 
     def options(self) -> dict[str, Any]:
-        """The layer's own keyword arguments."""
+        """Return the layer's own keyword arguments."""
         return dict(self.model_extra or {})
 
 
 def installed_version(name: str) -> str:
-    """The version of the package; without importing it, which takes seconds and torch."""
+    """Return the package's version without importing it, which takes seconds and needs torch."""
     try:
         return importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:

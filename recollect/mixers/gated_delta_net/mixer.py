@@ -3,15 +3,15 @@
     g_t = -exp(a_log) softplus(w_a x_t + b_dt) per head
     S_t = exp(g_t) (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T
 
-and all else as in DeltaNet (recollect/mixers/delta_net).
+and everything else as in DeltaNet (recollect/mixers/delta_net).
 
 Glossary: P population, H heads, D channels of a head's key, E = expand_v D of its value; S is the
 memory of a head, g the log of its decay, A = exp(a_log) the rate, softplus(...) the step size, beta
 how much of the old value a write replaces.
-Initialisation as fla's, where it is not DeltaNet's: A uniform in (0, 16], b_dt such that the step
-size is log-uniform in [0.001, 0.1] where w_a x is 0.
+Initialisation as DeltaNet's, with fla's for the other parameters: A uniform in (0, 16], b_dt such
+that the step size is log-uniform in [0.001, 0.1] where w_a x is 0.
 The median head then keeps 0.94 of its memory a step.
-Differs from Zoology's layer: no parameter D that nothing uses, and beta and g are never rounded to
+Differs from Zoology's layer: there is no unused parameter D, and beta and g are never rounded to
 bfloat16. From fla's: the keys of all heads make up the width, as in Zoology's configurations, not
 0.75 of it.
 """
@@ -47,7 +47,7 @@ class GatedDeltaNet(DeltaNet):
         self.a_log_PH = nn.Parameter(torch.empty(site.population, spec.heads))
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
-        # In (0, 1] before the scale: a rate of 0 has no logarithm.
+        # Drawn in (0, 1] before scaling: a rate of 0 has no logarithm.
         rates_H = RATE_MAX * (1 - torch.rand(self.spec.heads, generator=generator))
         return {"a_log_PH": rates_H.log()}
 

@@ -9,10 +9,10 @@ and as a matrix
     o_i = sum_{j<=i} a_ij v_j        a_ij = sum_c q_ic k_jc alpha_{j+1,c} ... alpha_{i,c} / sqrt(D)
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's queries and keys (half
-the width over all heads), E those of its values, R rank of the decay's projection. S is the memory,
-alpha the decay, g the gate; only b is a bias. The sixteenth root slows the forgetting down: b = 0
-keeps 0.958 of the memory per step, a half-life of 16. recollect/ops/gla computes a_ij without a
-bound on how strong a decay may be.
+the width over all heads), E channels of its values, R rank of the decay's projection. S is the
+memory, alpha the decay, g the gate; only b is a bias. The sixteenth root slows the forgetting down:
+b = 0 keeps 0.958 of the memory per step, a half-life of 16. recollect/ops/gla computes a_ij for
+decays of any strength.
 Initialisation: all matrices N(0, 0.02), W_o too, and b = 0, as Zoology draws them; norm weights 1,
 eps 1e-5.
 Does not differ from fla's layer in its function. The paper's own code starts from Xavier-uniform
@@ -51,7 +51,7 @@ class GLA(Mixer):
         return {}
 
     def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Queries, keys, values, and the logarithms of the decays."""
+        """Return queries, keys, values, and the logarithms of the decays."""
         log_decay_PBLC = F.logsigmoid(self.decay(self.low(x_PBLD))) / ROOT
         flat = (self.query(x_PBLD), self.key(x_PBLD), self.value(x_PBLD), log_decay_PBLC)
         q_PBHLD, k_PBHLD, v_PBHLE, log_decay_PBHLD = (
@@ -66,7 +66,7 @@ class GLA(Mixer):
         return self.effective_attention(x_PBLD).output()
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        """Compute only the requested rows of the matrix, and gate, norm and projection there."""
         q_PBHLD, k_PBHLD, v_PBHLE, log_decay_PBHLD = self._project(x_PBLD)
         weights_PBHLL = decayed_scores(q_PBHLD, k_PBHLD, log_decay_PBHLD)
         index_PBHKL = where_BK[None, :, None, :, None].expand(

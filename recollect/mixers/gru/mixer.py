@@ -8,8 +8,8 @@
 Glossary: P population, B batch, L length, D width (of the input and of h), G = 3 D gate channels in
 the order r, z, n. r is the reset gate, z the update gate (1: keep), n the candidate, h state and
 output; W is `into`, U is `recur`.
-Gates and parameters do not differ from torch.nn.GRU with one layer, two biases included; so the
-reset gate acts after the product U_n h, where the paper has it before. Initialisation as in
+Gates and parameters, including the two biases, do not differ from torch.nn.GRU with one layer. The
+reset gate therefore acts after the product U_n h; in the paper it acts before. Initialisation as in
 PyTorch: U(-1/sqrt(D), 1/sqrt(D)) for everything.
 """
 
@@ -43,7 +43,7 @@ class GRU(Mixer):
         return h_PBD, {"output": h_PBD}
 
     def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W, b, U and b'."""
+        """Return W, b, U and b'."""
         assert self.into.bias is not None
         assert self.recur.bias is not None
         return self.into.weight, self.into.bias, self.recur.weight, self.recur.bias

@@ -98,23 +98,23 @@ class H3(Mixer):
         )
 
     def _shift_kernel(self, length: int) -> Tensor:
-        """s as (P, D, L)."""
+        """Return s as (P, D, L)."""
         return shift_filter(self._shift(), length)
 
     def _discrete(self) -> tuple[Pair, Pair]:
-        """Ad and Bd, (P, H, M)."""
+        """Return Ad and Bd, (P, H, M)."""
         return discretise(self._diagonal())
 
     def _diagonal_kernel(self, length: int) -> Tensor:
-        """K as (P, H, L)."""
+        """Return K as (P, H, L)."""
         return diagonal_filter(self._diagonal(), length)
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         return self._mix(x_PBLD, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The way out only where it is asked for;
-        a convolution costs the same for few positions as for all.
+        """Compute the output projection only at the requested positions; a convolution costs the
+        same for few positions as for all.
         """
         return self._mix(x_PBLD, where_BK)
 
@@ -154,7 +154,9 @@ class H3(Mixer):
         return self.out(y_PBD), {"shift": shift_PBDN, "diagonal": diagonal_PBHIEM}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """Per head: (q_i . k~_j) (K[i-j] + D at i = j), acting on the head's values."""
+        """Return a matrix per head, (q_i . k~_j) (K[i-j] + D at i = j), acting on the head's
+        values.
+        """
         q_PBHLD, k_PBHLD, v_PBHLD = (
             split_heads(y, self.heads)
             for y in (

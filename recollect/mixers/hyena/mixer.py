@@ -42,7 +42,7 @@ from recollect.ops.hyena import FilterNetwork, hyena, implicit_filter
 from recollect.ops.long_conv import encoded_lags, last_output, operations, toeplitz
 
 INNER = 2  # hidden layers of the filter network between its first and its last
-# the filter's envelope is 1 % after 1.5 or 0.3 lengths
+# The filter's envelope falls to 1 % after 1.5 or 0.3 lengths.
 SLOWEST, FASTEST = math.log(0.01) / 1.5, math.log(0.01) / 0.3
 
 
@@ -76,7 +76,7 @@ class Hyena(Mixer):
         )
 
     def _linear(self, inputs: int, outputs: int, bias: bool = True, gain: float = 1.0) -> Linear:
-        """`gain` is part of Zoology's initialisation alone."""
+        """Make a linear layer; `gain` applies only to Zoology's initialisation."""
         default = fan_in_uniform(inputs) if self.spec.init == "pytorch" else None
         init: Init = default or normal(0.02 * gain)
         return Linear(
@@ -94,7 +94,7 @@ class Hyena(Mixer):
         )
 
     def _lags(self, length: int) -> Tensor:
-        """z as (P, L, Z)."""
+        """Return z as (P, L, Z)."""
         if self.lags_PLZ is None:
             return self.get_buffer("lags_LZ")[:length].expand(self.site.population, -1, -1)
         return self.lags_PLZ[:, :length]
@@ -110,14 +110,14 @@ class Hyena(Mixer):
         )
 
     def _filter(self, length: int) -> Tensor:
-        """k as (P, D, L)."""
+        """Return k as (P, D, L)."""
         return implicit_filter(self._network(length))
 
     def forward(self, x_PBLD: Tensor) -> Tensor:
         return self._mix(x_PBLD, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The second gate and the way out only where they are asked for."""
+        """Compute the second gate and the output projection only at the requested positions."""
         return self._mix(x_PBLD, where_BK)
 
     def _mix(self, x_PBLD: Tensor, where_BK: Tensor | None) -> Tensor:
@@ -126,7 +126,9 @@ class Hyena(Mixer):
         return hyena(x_PBLD, into, short, network, self.skip_PD, out, where_BK)
 
     def start(self, batch: int) -> State:
-        """The short convolution's last inputs, and all inputs of the long one so far."""
+        """Return an empty state: the short convolution's last inputs, all inputs of the long
+        one.
+        """
         return {
             "short": self.short.start(batch),
             "inputs": self.skip_PD.new_zeros(self.site.population, batch, 0, self.site.width),
@@ -145,7 +147,7 @@ class Hyena(Mixer):
         return self.out(mixed_PBD * second_PBD), {"short": past_PBKE, "inputs": inputs_PBLD}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """Per channel: x2_i (k[i-j] + D at i = j) x1_j, acting on v."""
+        """Return one matrix per channel, x2_i (k[i-j] + D at i = j) x1_j, acting on v."""
         first_PBDL, second_PBDL, v_PBDL = (
             self.short(self.into(x_PBLD)).transpose(2, 3).chunk(3, dim=2)
         )

@@ -7,18 +7,18 @@ of the softmax (Katharopoulos et al. 2020).
     step by step:    S_t = S_{t-1} + phi(k_t) v_t^T        sum_j a_tj v_j = phi(q_t) S_t
                      z_t = z_{t-1} + phi(k_t)              sum_j a_tj = phi(q_t) . z_t
 
-Glossary: P population, B batch, L length, H heads, D channels of a head, E = D those of its values.
-phi is the feature map: elu(x) + 1, relu(x) or x itself; S is the memory, z the sum of the mapped
-keys, W_... are matrices without a bias.
-The scale 1/sqrt(D) stands where it matters: it cancels in a quotient, but not beside the eps = 1e-5
-of a norm. elu + 1 and relu make weights >= 0; floor = 1e-6 catches a query that meets hardly a key.
-With phi(x) = x the weights have both signs and their sum crosses zero: floor = 1 then bounds the
-output, as in RetNet's and the xLSTM's denominators, and the absolute value keeps it continuous in
-the sum.
+Glossary: P population, B batch, L length, H heads, D channels of a head, E = D channels of its
+values. phi is the feature map: elu(x) + 1, relu(x) or x itself; S is the memory, z the sum of the
+mapped keys, W_... are matrices without a bias.
+The scale 1/sqrt(D) is applied only where it matters: it cancels in a quotient, but not together
+with the eps = 1e-5 of a norm. elu + 1 and relu make weights >= 0; floor = 1e-6 handles a query that
+matches hardly any key. With phi(x) = x the weights have both signs and their sum crosses zero:
+floor = 1 then bounds the output, as in RetNet's and the xLSTM's denominators, and the absolute
+value keeps it continuous in the sum.
 Initialisation: all matrices N(0, 0.02), as Zoology draws linear layers; norm weights 1.
 Differs from the paper's code and from fla in the floor: they add 1e-6 and 1e-10 to the sum,
-whatever the feature map. Beside that, "sum" with "elu+1" is the paper's layer, and "rms" is fla's,
-whose default feature map (a product of two projections) is not among these three.
+whatever the feature map. Apart from that, "sum" with "elu+1" is the paper's layer, and "rms" is
+fla's, whose default feature map (a product of two projections) is not among these three.
 """
 
 import torch
@@ -47,7 +47,7 @@ class LinearAttention(Mixer):
         return {}
 
     def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mapped queries, mapped keys, and values."""
+        """Return mapped queries, mapped keys, and values."""
         q_PBHLD, k_PBHLD, v_PBHLD = (
             split_heads(part(x_PBLD), self.spec.heads)
             for part in (self.query, self.key, self.value)
@@ -61,8 +61,8 @@ class LinearAttention(Mixer):
     def _feature_map(self, x: Tensor) -> Tensor:
         if self.spec.feature_map == "identity":
             return x
-        # elu(x) + 1 without the subtraction in elu, which leaves no digits of e^x where x is far
-        # below zero
+        # elu(x) + 1 without the subtraction inside elu, which loses all digits of e^x where x is
+        # far below zero.
         return F.relu(x) if self.spec.feature_map == "relu" else F.relu(x) + x.clamp(max=0).exp()
 
     def _denominator(self, sums: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class LinearAttention(Mixer):
         return self._finish(o_PBHLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the queries that are asked for; K of them."""
+        """Compute only the K requested queries."""
         heads = self.spec.heads
         k_PBHLD, v_PBHLD = (split_heads(part(x_PBLD), heads) for part in (self.key, self.value))
         q_PBHKD = self._mapped_queries(
@@ -128,5 +128,5 @@ class LinearAttention(Mixer):
 
     def operations_per_token(self) -> int:
         width, length = self.site.width, self.site.length
-        # scores and values over on average half the positions each
+        # scores and values, each over half the positions on average
         return 4 * width**2 + length * width

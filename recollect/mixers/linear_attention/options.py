@@ -1,4 +1,4 @@
-"""Options of linear attention, and what its relatives share."""
+"""Options of linear attention, and those shared with related mixers."""
 
 from typing import ClassVar, Literal
 

@@ -1,5 +1,5 @@
 """LSTM: long short-term memory (Hochreiter and Schmidhuber 1997;
-the forget gate is of Gers et al. 2000).
+forget gate by Gers et al. 2000).
 
     [i, f, g, o] = W x_t + b + U h_{t-1} + b'
     c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)        h_t = sigmoid(o) tanh(c_t)
@@ -7,9 +7,9 @@ the forget gate is of Gers et al. 2000).
 Glossary: P population, B batch, L length, D width (of the input, of h and of c), G = 4 D gate
 channels in the order i, f, g, o. i is the input gate, f the forget gate, g the candidate, o the
 output gate, c the cell, h the output; W is `into`, U is `recur`.
-Gates and parameters do not differ from torch.nn.LSTM with one layer, two biases included.
-Initialisation as there, U(-1/sqrt(D), 1/sqrt(D)), but for the forget gate: its bias b is
-`forget_bias` and its b' is 0, so that the sum is exactly the option.
+Gates and parameters, including the two biases, do not differ from torch.nn.LSTM with one layer.
+Initialisation as there, U(-1/sqrt(D), 1/sqrt(D)), except for the forget gate: its bias b is
+`forget_bias` and its b' is 0, so that their sum is exactly the option.
 """
 
 from torch import Generator, Tensor
@@ -47,7 +47,7 @@ class LSTM(Mixer):
         return h_PBD, {"output": h_PBD, "cell": c_PBD}
 
     def _weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """W, b, U and b'."""
+        """Return W, b, U and b'."""
         assert self.into.bias is not None
         assert self.recur.bias is not None
         return self.into.weight, self.into.bias, self.recur.weight, self.recur.bias
@@ -60,7 +60,7 @@ class LSTM(Mixer):
 
 
 def _bias(width: int, forget: float) -> Init:
-    """As PyTorch's, with the forget gate's share set."""
+    """Return PyTorch's initialisation with the forget gate's entries set to `forget`."""
 
     def draw(shape: tuple[int, ...], generator: Generator) -> Tensor:
         bias_G = fan_in_uniform(width)(shape, generator)

@@ -1,1 +1,1 @@
-"""Mamba and of S6: options (torch-free) and architecture."""
+"""Mamba and S6: options (torch-free) and architecture."""

@@ -12,17 +12,17 @@ taps of the convolution, R rank of delta (width / 16, rounded up). delta is the 
 Options: kernel = 0 leaves out the convolution and keeps the SiLU; gate = false leaves out z, so
 W_in maps to E channels only.
 It does not differ from the official code: the input term is delta * B (Euler), not the exact
-integral; the gate multiplies after the skip. `s6` differs from `mamba` in its defaults alone: no
-gate, in a transformer's block.
+integral; the gate multiplies after the skip. `s6` differs from `mamba` only in its defaults: no
+gate, and a transformer's block.
 Initialisation "official": A_n = -n, skip 1, b_dt such that delta is log-uniform in [0.001, 0.1],
 W_dt uniform within 1/sqrt(R), other linear layers as PyTorch's default, the output divided by
-sqrt(depth). "zoology" is what Zoology made of it until January 2025: linear layers N(0, 0.02), the
-output divided by sqrt(2 depth), b_dt 0. Then delta is 0.69 in every channel, and the memory one
-token long. "mimetic" (after Trockman et al. 2024) starts near linear attention that forgets
-nothing: A_n = -n^-8, b_dt such that delta is 1, W_dt a hundredth of its size, and W_C the mean of
-W_B and what it would be, so that what is read resembles what was written; the rest as "official",
-the convolution too, without which one layer binds nothing. There it is done in one layer; a list of
-mixers does that here.
+sqrt(depth). "zoology" is the initialisation that Zoology used until January 2025: linear layers
+N(0, 0.02), the output divided by sqrt(2 depth), b_dt 0. With it delta is 0.69 in every channel, and
+the memory is one token long. "mimetic" (after Trockman et al. 2024) starts near linear attention
+that forgets nothing: A_n = -n^-8, b_dt such that delta is 1, W_dt a hundredth of its size, and W_C
+the mean of W_B and its own draw, so that reads resemble writes. The rest is as in "official",
+including the convolution, without which one layer binds nothing. The paper initialises only one
+layer of a model in this way; here a list of mixers does that.
 """
 
 import math
@@ -49,7 +49,7 @@ from recollect.ops.segment_sums import segment_sums
 from recollect.ops.selective_scan import selection, selective_scan
 from recollect.ops.silu_gate import silu_gate
 
-MIMETIC_POWER = -8.0  # of the decay rates 1, 2, ...: all but the first are then almost 0
+MIMETIC_POWER = -8.0  # power of the decay rates 1, 2, ...: all except the first are then almost 0
 
 
 class Mamba(Mixer):
@@ -96,7 +96,7 @@ class Mamba(Mixer):
         return self._leave(self._scanned(self._convolved(u_PBLE)), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The scan needs every position up to the last of these; gate and output do not."""
+        """Compute gate and output at the requested positions; the scan up to the last of them."""
         inner = self.inner
         y_PBLE = self._scanned(self._convolved(self.into.columns(x_PBLD, 0, inner)), where_BK)
         gate_PBKE = (
@@ -128,14 +128,14 @@ class Mamba(Mixer):
         return self._leave(y_PBE, gate_PBE), after | {"h_PBEN": h_PBEN}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """One matrix per channel, on u: delta_j sum_n C_in B_jn exp(A_n * sum of delta over
-        j+1..i), plus skip where i = j.
+        """Return one matrix per channel, acting on u: delta_j sum_n C_in B_jn exp(A_n * sum of
+        delta over j+1..i), plus skip where i = j.
         """
         u_PBLE, delta_PBLE, b_PBLN, c_PBLN, gate_PBLE = self._projected(x_PBLD)
         delta_PBEL = delta_PBLE.transpose(2, 3)
         elapsed_PBELL = segment_sums(-delta_PBEL)
         weights_PBELL = torch.zeros_like(elapsed_PBELL)
-        # One state after the other: all at once would be N times as large.
+        # A loop over states: all at once would take N times the memory.
         for rate_PE, b_PBL, c_PBL in zip(
             self.a_log_PEN.exp().unbind(-1), b_PBLN.unbind(-1), c_PBLN.unbind(-1), strict=True
         ):
@@ -152,7 +152,7 @@ class Mamba(Mixer):
         return EffectiveAttention(weights_PBELL, u_PBLE.transpose(2, 3)[..., None], finish)
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """u, the step size, what to write and to read with, and the gate."""
+        """Return u, the step size, B and C (to write and to read with), and the gate."""
         u_PBLE, gate_PBLE = self._enter(x_PBLD)
         u_PBLE = self._convolved(u_PBLE)
         raw_PBLE, b_PBLN, c_PBLN = self._selected(u_PBLE)
@@ -162,7 +162,7 @@ class Mamba(Mixer):
         return self.conv(u_PBLE, silu=True) if self.conv else F.silu(u_PBLE)
 
     def _scanned(self, u_PBLE: Tensor, where_BK: Tensor | None = None) -> Tensor:
-        """y before the gate, defined where it is read."""
+        """Return y before the gate; it is defined only at `where_BK`, if given."""
         return selective_scan(
             u_PBLE, *self._selecting(), self.a_log_PEN, self.skip_PE, where_BK=where_BK
         )
@@ -172,13 +172,13 @@ class Mamba(Mixer):
         return u, gate[0] if gate else None
 
     def _selected(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Each channel's step size before softplus, what to write with and what to read with; of a
-        sequence or one position.
+        """Return each channel's step size before softplus, B (to write with) and C (to read with),
+        for a sequence or one position.
         """
         return selection(u, *self._selecting())
 
     def _selecting(self) -> tuple[Tensor, Tensor, Tensor]:
-        """W_x, W_dt and b_dt."""
+        """Return W_x, W_dt and b_dt."""
         assert self.delta.bias is not None
         return self.select.weight, self.delta.weight, self.delta.bias
 
@@ -200,7 +200,7 @@ class Mamba(Mixer):
 
 
 def _alike(init: Init, state: int) -> Init:
-    """W_x whose last columns, W_C, are drawn near those before them, W_B."""
+    """Initialise W_x so that its last columns, W_C, are close to those before them, W_B."""
 
     def draw(shape: tuple[int, ...], generator: Generator) -> Tensor:
         weight = init(shape, generator)
@@ -211,5 +211,5 @@ def _alike(init: Init, state: int) -> Init:
 
 
 def _step_of_one(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The bias whose softplus is 1."""
+    """Return the bias whose softplus is 1."""
     return torch.full(shape, math.log(math.e - 1))

@@ -16,12 +16,13 @@ equations (here `skip`) the direct path of a head, z the gate, w the norm's weig
 shared by all heads (one group).
 Options: kernel = 0 leaves out the convolution and keeps the SiLU; gate = false leaves out z and
 keeps the norm.
-It does not differ from the official code in what it computes; that code splits a sequence into
-chunks of 256.
+It does not differ from the official code in its function; that code splits a sequence into chunks
+of 256.
 Initialisation "official": A uniform in [1, 16], skip 1, b_dt such that delta is log-uniform in
 [0.001, 0.1], linear layers as PyTorch's default, the output divided by sqrt(depth). "zoology" is
-what Zoology made of it until January 2025: linear layers N(0, 0.02), the output divided by sqrt(2
-depth). b_dt is no part of a linear layer here, so unlike Mamba it kept its memory.
+the initialisation that Zoology used until January 2025: linear layers N(0, 0.02), the output
+divided by sqrt(2 depth). b_dt does not belong to a linear layer here, so Mamba2 keeps its long
+memory, unlike Mamba.
 """
 
 import math
@@ -97,7 +98,7 @@ class Mamba2(Mixer):
         return self._leave(y_PBHLV.transpose(2, 3).flatten(3), gate_PBLE)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        """Compute only the requested rows of the matrix, and gate, norm and projection there."""
         first = self.inner * self.spec.gate
         mixed_PBLF = self.into.columns(x_PBLD, first, first + self.mixed)
         low_PBLH = self.into.columns(x_PBLD, first + self.mixed, first + self.mixed + self.heads)
@@ -133,7 +134,9 @@ class Mamba2(Mixer):
         return self._leave(y_PBHV.flatten(2), gate_PBE), after | {"s_PBHNV": s_PBHNV}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """One matrix per head, on v after convolution and SiLU, the direct path on its diagonal."""
+        """Return one matrix per head, acting on v after convolution and SiLU, with the direct path
+        on its diagonal.
+        """
         gate_PBLE, v_PBHLV, b_PBLN, c_PBLN, delta_PBHL, g_PBHL = self._projected(x_PBLD)
         weights_PBHLL = decayed_matches(c_PBLN, b_PBLN, g_PBHL) * delta_PBHL[..., None, :]
         weights_PBHLL = weights_PBHLL + torch.diag_embed(
@@ -146,12 +149,12 @@ class Mamba2(Mixer):
         return EffectiveAttention(weights_PBHLL, v_PBHLV, finish)
 
     def _projected(self, x_PBLD: Tensor) -> tuple[Tensor | None, *Inputs]:
-        """The gate and the inputs."""
+        """Return the gate and the inputs."""
         gate_PBLE, mixed_PBLF, low_PBLH = self._enter(x_PBLD)
         return gate_PBLE, *self._inputs(mixed_PBLF, low_PBLH)
 
     def _inputs(self, mixed_PBLF: Tensor, low_PBLH: Tensor) -> Inputs:
-        """Of all positions."""
+        """Return the inputs at all positions."""
         mixed_PBLF = self.conv(mixed_PBLF, silu=True) if self.conv else F.silu(mixed_PBLF)
         v_PBLHV, b_PBLN, c_PBLN = self._split(mixed_PBLF)
         delta_PBLH = F.softplus(low_PBLH + self.delta_bias_PH[:, None, None])
@@ -160,8 +163,8 @@ class Mamba2(Mixer):
         return v_PBLHV.transpose(2, 3), b_PBLN, c_PBLN, delta_PBHL, g_PBHL
 
     def _enter(self, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        """z, the channels of v, B and C before the convolution, and d;
-        of a sequence or one position.
+        """Return z, the channels of v, B and C before the convolution, and d, for a sequence or one
+        position.
         """
         gates = (self.inner,) if self.spec.gate else ()
         *gate, mixed, low = linear_parts(x, self.into.weight, (*gates, self.mixed, self.heads))
@@ -181,6 +184,6 @@ class Mamba2(Mixer):
     def operations_per_token(self) -> int:
         width, inner, length = self.site.width, self.inner, self.site.length
         projections = width * (self.into.weight.shape[-1] + inner)
-        # Over on average half the positions each.
+        # Each over half the positions on average.
         pairs = length * (self.spec.state + self.heads + inner) // 2
         return projections + self.mixed * self.spec.kernel + pairs

@@ -1,18 +1,18 @@
-"""minGRU: a GRU whose gate and candidate see the input alone,
-which makes it a linear scan (Feng et al. 2024).
+"""minGRU: a GRU whose gate and candidate depend only on the input, which makes it a linear scan
+(Feng et al. 2024).
 
     z_t = sigmoid(W_z x_t)        n_t = g(W_n x_t)
     h_t = (1 - z_t) h_{t-1} + z_t n_t        y_t = h_t, or W_o h_t if expand > 1
 
-g(u) = u + 1/2 for u >= 0, sigmoid(u) below: positive and continuous, so that the paper's version in
+g(u) = u + 1/2 for u >= 0, sigmoid(u) below: positive and continuous, so that the paper's form in
 logarithms exists.
 
 Glossary: P population, B batch, L length, D width, E inner channels (expand * width), z the update
 gate (1: forget), n the candidate, h the state. W_n and W_z are the halves of `into`, W_o is `out`.
 As in the paper's minimal form there is no output projection with expand = 1; a wider state needs
 one to get back to the width.
-Differs from the paper's code in that h starts at 0 and is scanned itself; there a given h_0 is put
-through g and log h scanned.
+Differs from the paper's code in that h starts at 0 and h itself is scanned; there, g is applied to
+a given h_0 and log h is scanned.
 Initialisation: PyTorch's default, no biases; so z is about 1/2 and the memory about a token long
 until training changes it.
 """
@@ -56,9 +56,8 @@ class MinGRU(Mixer):
         return self._project(h_PBE), {"state": h_PBE}
 
     def effective_attention(self, x_PBLD: Tensor) -> EffectiveAttention:
-        """One matrix per inner channel: z_j (1 - z_{j+1}) ... (1 - z_i).
-
-        The scan of an impulse at j is its column j.
+        """Return one matrix per inner channel: z_j (1 - z_{j+1}) ... (1 - z_i). Column j is the
+        scan of an impulse at j.
         """
         keep_PBLE, update_PBLE, candidate_PBLE = self._gates(x_PBLD)
         impulses_PBLEL = torch.diag_embed(update_PBLE.transpose(2, 3)).transpose(2, 3)
@@ -73,9 +72,8 @@ class MinGRU(Mixer):
         )
 
     def _gates(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """1 - z, z and the candidate.
-
-        The first is not computed as a difference, which would round to 0 where z is near 1.
+        """Return 1 - z, z and the candidate. 1 - z is not computed as a difference, which would
+        round to 0 where z is near 1.
         """
         candidate, gate = self.into(x).chunk(2, dim=-1)
         candidate = torch.where(candidate >= 0, candidate + 0.5, candidate.sigmoid())

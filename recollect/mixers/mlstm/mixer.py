@@ -1,5 +1,4 @@
-"""mLSTM: xLSTM's matrix memory with exponential gates, in the block that the paper puts around it
-(Beck et al. 2024).
+"""mLSTM: xLSTM's matrix memory with exponential gates, in the paper's block (Beck et al. 2024).
 
     [u, z] = W_up x        c = SiLU(conv(u))
     q = W_q c        k = W_k c        v = W_v u        [i, f] = W_g [q, k, v] + b
@@ -16,15 +15,15 @@ gate if that exceeds 1:
 
 Glossary: P population, B batch, L length, E inner channels (expand * width), H heads, D = E / H
 channels of a head, R blocks of O = `qkv_block` channels (0: one of all E) on the diagonals of W_q,
-W_k and W_v. C is the memory, n its normaliser, m the logarithm of what both are scaled down by; i
-and f are a head's input and forget gate before exp and sigmoid, z the output gate; norm is a layer
-norm over a head, without shift. Without a convolution c = u, no SiLU.
+W_k and W_v. C is the memory, n its normaliser, m the logarithm of the factor by which both are
+scaled down; i and f are a head's input and forget gate before exp and sigmoid, z the output gate;
+norm is a layer norm over a head, without shift. Without a convolution c = u, no SiLU.
 Differs from the official code in that m is never negative: there exp(-m) overflows once all input
 gates of a row are small.
-This changes h by at most eps of it. And `scale` is stored itself, not its difference from 1.
+This changes h by at most a relative eps. Also, `scale` itself is stored, not its difference from 1.
 Initialisation as there: W_up, W_q, W_k, W_v N(0, 2 / (5 width)), W_down N(0, (2 / depth)^2 /
-width), W_g 0, the bias of i N(0, 0.1^2), that of f from 3 to 6 in equal steps over the heads, scale
-and skip 1, the convolution PyTorch's default.
+width), W_g 0, the bias of i N(0, 0.1^2), the bias of f from 3 to 6 in equal steps over the heads,
+scale and skip 1, the convolution PyTorch's default.
 """
 
 import math
@@ -87,13 +86,13 @@ class MLSTM(Mixer):
         return self._read(u_PBLE, z_PBLE, None)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the rows of the matrix that are asked for, and norm, gate and projection there."""
+        """Compute only the requested rows of the matrix, and norm, gate and projection there."""
         u_PBLE = self.up.columns(x_PBLD, 0, self.inner)
         z_PBKE = self.up.columns(at_positions(x_PBLD, where_BK), self.inner, 2 * self.inner)
         return self._read(u_PBLE, z_PBKE, where_BK)
 
     def _read(self, u_PBLE: Tensor, z_PBKE: Tensor, where_BK: Tensor | None) -> Tensor:
-        """The output at K positions, or everywhere."""
+        """Return the output at K positions, or at all."""
         q_PBKHD, k_PBLHD, v_PBLHD, i_PBLH, f_PBLH, c_PBKE = block_heads(
             self._convolved(u_PBLE), u_PBLE, *self._projections(), where_BK=where_BK
         )
@@ -107,7 +106,7 @@ class MLSTM(Mixer):
         return u_PBLE if self.conv is None else self.conv(u_PBLE, silu=True)
 
     def _projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """W_q, W_k, W_v, W_g and b."""
+        """Return W_q, W_k, W_v, W_g and b."""
         assert self.gates.bias is not None
         blocks = self.query_PROO, self.key_PROO, self.value_PROO
         return *blocks, self.gates.weight, self.gates.bias
@@ -162,7 +161,7 @@ class MLSTM(Mixer):
         return self._finish(h_PBHD, None, c_PBE, z_PBE), after
 
     def _finish(self, h: Tensor, divisor: Tensor | None, c: Tensor, z: Tensor) -> Tensor:
-        """Norm, direct path, gate and projection of what the heads (P, B, ..., H, D) read."""
+        """Apply norm, direct path, gate and projection to the heads' reads, (P, B, ..., H, D)."""
         return self.down(read_out(h, divisor, c, z, self.scale_PE, self.skip_PE, NORM_EPS))
 
     def state_size(self) -> int:

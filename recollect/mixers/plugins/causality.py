@@ -1,10 +1,9 @@
-"""Whether a mixer sees more than its own past: the future, other rows, other members, other calls.
+"""Tests whether a mixer sees more than its own past: the future, other rows, members or calls.
 
-The input is changed at some places, and the output compared at those that may not depend on them:
-in training and in evaluation, at two lengths, in float64 where the module computes in it, with the
-weights as drawn and with slightly changed ones (a last layer that starts at zero would hide all).
-
-Shapes: P population, B rows, L length, D width.
+The input is changed at some places, and the output is compared at places that must not depend on
+them: in training and in evaluation, at two lengths, in float64 if the module supports it, with the
+initial weights and with slightly changed ones (a last layer that starts at zero would hide
+everything). Shapes: P population, B rows, L length, D width.
 """
 
 import itertools
@@ -17,20 +16,20 @@ from torch import Tensor
 
 from recollect.mixers.base import Mixer
 
-MOST_CUTS = 64  # places of a sequence after which everything is changed, tried in one batch
-FEW_CUTS = 16  # tried one by one, where rows of a batch are not treated alike
+MOST_CUTS = 64  # positions from which on everything is changed, tried in one batch
+FEW_CUTS = 16  # tried one by one, if rows of a batch are not treated alike
 WEIGHT_NOISE = 0.02
-# How far two results may lie apart that should be equal, as a share of the largest value. Below
-# float64 sums in another order show: a transform over the whole length is such a sum.
+# Largest difference between two results that should be equal, relative to the largest value. Below
+# float64 a different order of summation shows: a transform over the whole length is such a sum.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-ROUNDED_TOLERANCE = 1e-2  # of a layer that computes in bf16 inside
+ROUNDED_TOLERANCE = 1e-2  # for a layer that computes in bf16 internally
 
 Kind = Literal["future", "rows", "members", "calls"]
 
 
 @dataclass(frozen=True)
 class Leak:
-    """What an output depends on and must not."""
+    """A dependence of the output that is not allowed."""
 
     kind: Kind
     text: str
@@ -39,15 +38,15 @@ class Leak:
 def find_leak(
     mixer: Mixer, width: int, length: int, looks_at: str = "", is_rounded: bool = False
 ) -> Leak | None:
-    """The first thing found; `looks_at` says what is allowed. The mixer has two members on its
-    device, and is left with other weights and in another precision.
+    """Return the first leak found; `looks_at` names what is allowed. The mixer must have two
+    members on its device. It is left with other weights and in another precision.
     """
     device = next(itertools.chain(mixer.parameters(), mixer.buffers()), torch.zeros(())).device
     generator = torch.Generator().manual_seed(0)
     drawn = {name: value.clone() for name, value in mixer.state_dict().items()}
     trained = {name for name, value in mixer.named_parameters() if value.requires_grad}
     changed = {
-        # Not buffers and constants: one may be the mask that keeps the future away.
+        # Buffers and constants are not changed: one may be the mask that hides the future.
         name: value + WEIGHT_NOISE * torch.randn(value.shape, generator=generator).to(value)
         if name in trained
         else value
@@ -70,12 +69,12 @@ def find_leak(
 
 
 def _widest(mixer: Mixer, x_PBLD: Tensor) -> torch.dtype:
-    """float64 where all of the module follows; some make tensors of their own in float32."""
+    """Return float64 if the whole module supports it; some modules create tensors in float32."""
     try:
         with torch.no_grad():
             mixer.double()(x_PBLD.double())
         return torch.float64
-    except Exception:  # whatever code from outside says to another precision
+    except Exception:  # code from outside may fail in any way in another precision
         mixer.float()
         return torch.float32
 
@@ -83,24 +82,24 @@ def _widest(mixer: Mixer, x_PBLD: Tensor) -> torch.dtype:
 def _lengths(
     mixer: Mixer, length: int, width: int, device: torch.device, dtype: torch.dtype
 ) -> list[int]:
-    """The whole length, and an odd shorter one unless the module knows its own length alone."""
+    """Return the whole length, and an odd shorter one if the module accepts other lengths."""
     shorter = length // 2 | 1
     try:
         with torch.no_grad():
             mixer(torch.zeros(2, 1, shorter, width, device=device, dtype=dtype))
-    except Exception:  # it takes no other length, and gets none from a task of one length
+    except Exception:  # it takes no other length, and a task of one length gives no other
         return [length]
     return sorted({length, shorter}, reverse=True)
 
 
 class _Probe:
-    """One state of a mixer, asked again and again as if for the first time."""
+    """One state of a mixer, restored before every call."""
 
     def __init__(self, mixer: Mixer, weights: dict[str, Tensor], tolerance: float):
         self.mixer, self.weights, self.tolerance = mixer, weights, tolerance
 
     def answer(self, x_PBLD: Tensor) -> Tensor:
-        """The output, with the same weights, buffers and random numbers each time."""
+        """Return the output, with the same weights, buffers and random numbers each time."""
         self.mixer.load_state_dict(self.weights)
         devices = [x_PBLD.device] if x_PBLD.is_cuda else []
         with torch.random.fork_rng(devices=devices), torch.no_grad():
@@ -109,7 +108,7 @@ class _Probe:
 
     def look(self, x_PBLD: Tensor, other_PBLD: Tensor, looks_at: str) -> Leak | None:
         y_PBLD = self.answer(x_PBLD)
-        if not y_PBLD.isfinite().all():  # of changed weights; those as drawn were looked at before
+        if not y_PBLD.isfinite().all():  # with changed weights; the initial ones were tested before
             return None
         self.limit = self.tolerance * float(y_PBLD.abs().max()) + 1e-30
         found = self._calls(x_PBLD, y_PBLD) or self._members(x_PBLD, other_PBLD, y_PBLD)
@@ -120,7 +119,7 @@ class _Probe:
         return found
 
     def differs(self, one: Tensor, other: Tensor) -> Tensor:
-        """Where; a value that is not finite differs from all."""
+        """Return where two tensors differ; a value that is not finite differs from every other."""
         return ~((one - other).abs() <= self.limit)
 
     def _calls(self, x_PBLD: Tensor, y_PBLD: Tensor) -> Leak | None:
@@ -164,21 +163,22 @@ class _Probe:
         return None
 
     def _rows_are_alike(self, x_PLD: Tensor) -> bool:
-        """Whether equal rows have equal outputs: then many changes can share a batch."""
+        """Whether equal rows have equal outputs, so that many changes can share a batch."""
         y_PBLD = self.answer(torch.stack([x_PLD] * 3, dim=1))
         return not self.differs(y_PBLD[:, 1:], y_PBLD[:, :1]).any()
 
     def _changes(
         self, x_PLD: Tensor, other_PLD: Tensor, places: list[Tensor], alike: bool
     ) -> Iterator[Tensor]:
-        """For each set of places, given as a mask over positions: which outputs change with the
-        inputs there.
+        """Yield for each set of places, given as a mask over positions, which outputs change with
+        the inputs there.
         """
         variants = [torch.where(mask[:, None], other_PLD, x_PLD) for mask in places]
         batches = [variants] if alike else [[variant] for variant in variants]
         for batch in batches:
             y_PBLD = self.answer(torch.stack([x_PLD, *batch], dim=1))
-            # One by one, what a row draws depends on its place: the row itself is asked again.
+            # In the other case the random numbers of a row depend on its index, so the row is
+            # computed again at the same index without the change.
             base_PBLD = (
                 y_PBLD[:, :1] if alike else self.answer(torch.stack([x_PLD] * 2, dim=1))[:, 1:]
             )
@@ -186,8 +186,8 @@ class _Probe:
 
 
 def _spread(length: int, most: int) -> list[int]:
-    """Places between two positions, all or `most` of them; not at even distances, which the borders
-    of blocks inside a mixer may share.
+    """Return places between two positions, all or `most` of them; the distances are uneven, because
+    the borders of blocks inside a mixer may be evenly spaced.
     """
     if length - 1 <= most:
         return list(range(1, length))

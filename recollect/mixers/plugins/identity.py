@@ -1,9 +1,10 @@
-"""What a mixer from outside is made of. The digest of its text is part of a run's identity, so that
-a changed mixer is another run and never meets stale results.
+"""The source text of a mixer from outside. Its digest is part of a run's identity, so that a
+changed mixer gives a new run and never reuses stale results.
 
-A class in a file: that file, and every file of the user's own that it imports, wherever in it the
-import stands. A class typed into a notebook: its own text, and whatever of the notebook it uses,
-followed through functions, classes and plain values. What has no text to look at is refused.
+For a class in a file, the text is that file and every file of the user's own that it imports,
+wherever the import stands. For a class typed into a notebook, it is the class's own text and
+everything in the notebook that it uses, followed through functions, classes and plain values.
+Objects without a text are refused.
 """
 
 import ast
@@ -34,12 +35,12 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files as they were when the mixer was registered: what is loaded stays what it was."""
+    """Files as they were when the mixer was registered; the loaded code does not change."""
 
     file: Path
     text: str
-    imported: dict[str, tuple[Path, str]]  # by module: the file and the digest of its content
-    closed_over: str = ""  # what a class made inside a function took from there, and its line
+    imported: dict[str, tuple[Path, str]]  # by module name: the file and the digest of its content
+    closed_over: str = ""  # values that a class takes from a function around it, and its line
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -50,7 +51,7 @@ class FileSource:
         return _sha("".join([self.text, *parts, self.closed_over]))[:16]
 
     def require_unchanged(self) -> None:
-        """Refuse if a file is no longer what was loaded: a digest of either would be a guess."""
+        """Refuse if a file differs from what was loaded: either version's digest could be wrong."""
         now = {self.file: _sha(self.text)} | dict(self.imported.values())
         changed = [path for path, content in now.items() if _content(path) != content]
         if changed:
@@ -62,7 +63,7 @@ class FileSource:
 
 @dataclass(frozen=True)
 class LiveSource:
-    """A class without a file, looked at anew each time: what it uses may be defined again."""
+    """A class without a file. It is examined again each time: what it uses may be redefined."""
 
     module: type[nn.Module]
     files: tuple[Path, ...] = ()
@@ -71,16 +72,17 @@ class LiveSource:
         return _sha("\0".join(_live_texts(self.module, self.module.__name__, {})))[:16]
 
     def require_unchanged(self) -> None:
-        """There is nothing that could have changed unseen."""
+        """Do nothing: every digest is computed from the current state."""
 
 
 Source = FileSource | LiveSource
 
 
 def source_of(module: type[nn.Module], before: "tuple[type, Source] | None" = None) -> Source:
-    """Where the text of a class is; `before` is what its name stood for until now. A file that
-    gives a name twice, as a notebook saved as a script does, has one text and two classes: the
-    later one is known by its line as well.
+    """Return where the text of a class is; `before` is what its name referred to until now.
+
+    A file that defines a name twice, such as a notebook saved as a script, has one text and two
+    classes: the later one is identified by its line as well.
     """
     file = _file_of(sys.modules.get(module.__module__))
     code_files = {function.__code__.co_filename for function in _functions(module)}
@@ -94,8 +96,9 @@ def source_of(module: type[nn.Module], before: "tuple[type, Source] | None" = No
 
 
 def own_modules(folder: Path) -> dict[str, Path]:
-    """The modules loaded by now that are the user's own code, by name."""
-    # By text first: thousands of modules are loaded, and to resolve a path asks the disk.
+    """Return the loaded modules that are the user's own code, by name."""
+    # Paths are compared as text first: thousands of modules are loaded, and resolving a path reads
+    # the disk.
     known = tuple(f"{path}{os.sep}" for path in _libraries() if not folder.is_relative_to(path))
     found = {
         name: _file_of(module)
@@ -107,7 +110,7 @@ def own_modules(folder: Path) -> dict[str, Path]:
 
 
 def is_own(path: Path, folder: Path) -> bool:
-    """In the plug-in's folder, or outside all places where packages are installed."""
+    """Whether a file is in the plug-in's folder, or outside of all places of installed packages."""
     inside = path.is_relative_to(folder)
     return not any(
         path.is_relative_to(library) and not (inside and folder.is_relative_to(library))
@@ -116,14 +119,16 @@ def is_own(path: Path, folder: Path) -> bool:
 
 
 def shown(path: Path) -> str:
-    """A path as short as it can be written here."""
+    """Return a path in its shortest form relative to the current folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 @cache
 def _libraries() -> tuple[Path, ...]:
-    """Where code comes from that is known by its version: Python, installed packages, this one."""
+    """Return the places of code that its version identifies: Python, installed packages, this
+    one.
+    """
     paths = sysconfig.get_paths()
     named = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
     named += [*site.getsitepackages(), site.getusersitepackages()]
@@ -134,9 +139,9 @@ def _libraries() -> tuple[Path, ...]:
 
 
 def _imported_by(first: Path) -> dict[str, tuple[Path, str]]:
-    """The user's own files that a file imports, directly or not, by the name of their module."""
+    """Return the user's own files that a file imports, directly or indirectly, by module name."""
     found: dict[str, tuple[Path, str]] = {}
-    waiting: list[tuple[Path, str]] = [(first, "")]  # a file and the package it is in
+    waiting: list[tuple[Path, str]] = [(first, "")]  # a file and the package that contains it
     while waiting:
         file, package = waiting.pop()
         for name in _imported_names(file, package):
@@ -151,7 +156,7 @@ def _imported_by(first: Path) -> dict[str, tuple[Path, str]]:
 
 
 def _imported_names(file: Path, package: str) -> Iterator[str]:
-    """Every module that import statements of a file may mean, the packages around it first."""
+    """Yield every module that a file's import statements may refer to, enclosing packages first."""
     for node in ast.walk(ast.parse(_text(file), str(file))):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -166,7 +171,7 @@ def _imported_names(file: Path, package: str) -> Iterator[str]:
 
 
 def _locate(name: str, folder: Path) -> Path | None:
-    """The file of a module: as loaded, or where an import would find it; nothing is imported."""
+    """Return the file of a module, loaded or where an import would find it; import nothing."""
     loaded = _file_of(sys.modules.get(name))
     if loaded is not None:
         return loaded
@@ -189,14 +194,14 @@ def _resolved(name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """With plain line ends, and one at the end, whatever editor wrote it."""
+    """Return the text with plain line ends and one at the end, whatever editor wrote it."""
     with tokenize.open(path) as file:
         text = file.read()
     return text if text.endswith("\n") else text + "\n"
 
 
 def _content(path: Path) -> str:
-    """The digest of a file; of one that is gone, nothing."""
+    """Return the digest of a file; empty if the file is gone."""
     if not path.is_file():
         return ""
     return (
@@ -208,11 +213,11 @@ def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# ---- what a class takes from around it ----
+# ---- what a class takes from its surroundings ----
 
 
 def _functions(owner: type) -> list[FunctionType]:
-    """Those that the class itself defines."""
+    """Return the functions that the class itself defines."""
     values = [
         part
         for value in vars(owner).values()
@@ -230,7 +235,7 @@ def _first_lines(owner: type) -> list[int]:
 
 
 def _closed_over(module: type[nn.Module]) -> str:
-    """The values that methods take from a function around the class."""
+    """Return the values that methods take from a function around the class, as text."""
     values = {
         f"{module.__name__} uses {name}": cell.cell_contents
         for function in _functions(module)
@@ -244,10 +249,10 @@ def _closed_over(module: type[nn.Module]) -> str:
 
 
 def _live_texts(value: Any, where: str, seen: dict[int, Any]) -> Iterator[str]:
-    """The text of a class or function, then of all it uses."""
+    """Yield the text of a class or function, then the texts of everything it uses."""
     if id(value) in seen:
         return
-    seen[id(value)] = value  # held, so that its address stays its own
+    seen[id(value)] = value  # a reference, so that its id is not reused
     functions = _functions(value) if isinstance(value, type) else [value]
     segment = _segment(value, functions)
     yield segment
@@ -280,14 +285,14 @@ def _is_library(path: Path) -> bool:
 
 
 def _segment(value: Any, functions: list[FunctionType]) -> str:
-    """The lines of a definition, its decorators included."""
+    """Return the lines of a definition including its decorators."""
     name = value.__name__
     for function in functions:
         code = function.__code__
         text = "".join(linecache.getlines(code.co_filename))
         try:
             nodes = list(ast.walk(ast.parse(text)))
-        except SyntaxError:  # a cell with magic commands: the lines that Python saw are elsewhere
+        except SyntaxError:  # a cell with magic commands; Python compiled other lines
             continue
         for node in nodes:
             kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -305,7 +310,7 @@ def _segment(value: Any, functions: list[FunctionType]) -> str:
 
 
 def _globals_used(segment: str) -> set[str]:
-    """Names that a definition takes from the module around it."""
+    """Return the names that a definition takes from the module around it."""
 
     def walk(table: symtable.SymbolTable, is_top: bool) -> Iterator[str]:
         for symbol in table.get_symbols():
@@ -318,7 +323,7 @@ def _globals_used(segment: str) -> set[str]:
 
 
 def _plain_text(value: Any, where: str) -> str:
-    """A value that says all about itself, as text."""
+    """Return the text of a value that its text describes completely."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, list | tuple | set | frozenset | dict):

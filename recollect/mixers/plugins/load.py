@@ -1,5 +1,5 @@
-"""Code that the user names on the command line. The only place that runs a file, and only one that
-was asked for by its path; what is imported beside it comes from its own folder.
+"""Loading of code that the user names on the command line. This is the only place that runs a file,
+and only one that was given by its path; its imports may come from its own folder.
 
 Nothing stored ever names code to run: a folder remembers where its plug-ins were
 (plugins/remembered.py), and a resumed sweep asks for `--plugin` again.
@@ -16,7 +16,8 @@ from recollect.mixers.plugins.identity import own_modules, shown
 from recollect.mixers.plugins.register import REGISTERED
 from recollect.mixers.plugins.where import place_of
 
-# Modules that plug-ins imported from their folders: each plug-in gets its own, as they are now.
+# Modules that plug-ins imported from their folders. They are removed before the next plug-in is
+# loaded, so that each gets its own helpers in their current state.
 _helpers: set[str] = set()
 
 
@@ -36,7 +37,7 @@ def load_plugin(path: Path) -> None:
     before = set(sys.modules)
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = (
-        module  # so that the source of its classes can be found and be part of a run's identity
+        module  # needed to find the source of its classes, which is part of a run's identity
     )
     try:
         with _importable(file.parent):
@@ -61,7 +62,7 @@ def load_plugin(path: Path) -> None:
 
 
 def refuse_unseen(imported: dict[str, Path], plugin: Path) -> None:
-    """Refuse a helper that no import statement names: its changes would go unnoticed."""
+    """Refuse a helper that no import statement names, since its changes would not be noticed."""
     known = {path for entry in REGISTERED.values() for path in entry.source.files}
     for path in imported.values():
         if path not in known and plugin in known:
@@ -74,8 +75,9 @@ def refuse_unseen(imported: dict[str, Path], plugin: Path) -> None:
 
 @contextlib.contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Inside, the folder comes first, as for a script in it; afterwards last, for imports inside of
-    functions. No byte code is written there: its time stamps miss changes within a second.
+    """Put the folder first on the path within the context, as for a script in it, and last
+    afterwards, for imports inside of functions. No byte code is written there: its time stamps miss
+    changes within a second.
     """
     place, before = str(folder), sys.dont_write_bytecode
     sys.path.insert(0, place)
@@ -84,7 +86,7 @@ def _importable(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = before
-        with contextlib.suppress(ValueError):  # the plug-in may have changed it, too
+        with contextlib.suppress(ValueError):  # the plug-in may have changed sys.path too
             sys.path.remove(place)
         if place not in sys.path:
             sys.path.append(place)

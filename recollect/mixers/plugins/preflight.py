@@ -1,6 +1,6 @@
-"""A mixer from outside is tried before anything is planned: one forward and one backward pass at
-the size it is asked for, then whether it sees its own past alone (causality.py). What is wrong ends
-the command once, with the user's file and line and the remedy.
+"""Trial of a mixer from outside before anything is planned: one forward and one backward pass at
+the requested size, then a test whether it sees only its own past (causality.py). A failure ends the
+command with one message that names the user's file and line, and the remedy.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ MOST_ROWS = 32  # of the batch that is tried
 _SHAPE = "the output must have the shape of the input: (batch, length, width)"
 
 _REMEDY = {
-    "future": "a mixer may see its own past alone; mend forward, or name it {name}@future to train "
+    "future": "a mixer may see its own past alone; fix forward, or name it {name}@future to train "
     "one that looks ahead",
     "rows": "rows are separate sequences; normalise over the width, or name it {name}@rows to "
     "train one that mixes them",
@@ -39,9 +39,9 @@ _REMEDY = {
 
 
 def try_mixer(spec: MixerSpec, site: Site, rows: int, device: torch.device) -> None:
-    """Refuse a mixer that does not work at this site; `site` is of two members."""
+    """Refuse a mixer that does not work at this site; `site` has two members."""
     flight = _Flight(spec, site, device)
-    # Without the memory for so little the runs fail for want of it, and say so themselves.
+    # Without enough memory for this, the runs themselves fail and report it.
     with contextlib.suppress(MemoryError, torch.OutOfMemoryError):
         flight.train_once(min(rows, MOST_ROWS))
         flight.look_around()
@@ -50,7 +50,7 @@ def try_mixer(spec: MixerSpec, site: Site, rows: int, device: torch.device) -> N
 class _Flight:
     def __init__(self, spec: MixerSpec, site: Site, device: torch.device):
         self.spec, self.site, self.device = spec, site, device
-        # The class whose lines are shown; a layer of fla is not the user's to mend.
+        # The class whose lines are shown; the user cannot change a layer of fla.
         self.module = None if isinstance(spec, FlaSpec) else mixer_class(spec)
         entry = REGISTERED.get(spec.own_name)
         files = entry.source.files if entry else ()
@@ -120,7 +120,7 @@ class _Flight:
             mixer(x_PBLD.detach())
         raise self._refusal(
             "forward gives values that are not finite with its initial weights, for a normal input",
-            "no learning rate can mend that; look for a division by 0, a logarithm or root of what "
+            "no learning rate can fix that; look for a division by 0, a logarithm or root of what "
             "may be negative",
             first.place or forward,
         )
@@ -132,7 +132,7 @@ class _Flight:
             if value.grad is not None and not value.grad.isfinite().all():
                 raise self._refusal(
                     f"the gradient of {own_name} is not finite at the initial weights",
-                    "no learning rate can mend that; look for a root or norm of what may be 0",
+                    "no learning rate can fix that; look for a root or norm of what may be 0",
                     place,
                 )
             if value.grad is None and value.requires_grad and self.module is not None:
@@ -143,7 +143,7 @@ class _Flight:
                 )
 
     def _guarded(self, what: str, act: Any) -> Any:
-        """What `act` returns; an error of the user's code as one refusal."""
+        """Return what `act` returns; turn an error in the user's code into one refusal."""
         try:
             return act()
         except (SpecError, MemoryError, torch.OutOfMemoryError):
@@ -155,7 +155,7 @@ class _Flight:
             raise self._refusal(
                 f"{what} fails at width {self.site.width}, length {self.site.length}: "
                 f"{type(error).__name__}: {text}",
-                "mend it there: the same would happen in every run",
+                "fix it there: the same would happen in every run",
                 place_of(error, self.folder) or self._place(f"def {what}"),
             ) from error
 

@@ -29,7 +29,7 @@ from recollect.spec.base import shorten
 
 @dataclass(frozen=True)
 class Registered:
-    """A class from outside, and where its text is."""
+    """A class from outside, and the source of its text."""
 
     module: type[nn.Module]
     source: Source
@@ -121,7 +121,7 @@ def _is_class_of(given: object, base: type) -> bool:
 
 
 def _named_options(options: type[MixerSpec], module: type[nn.Module]) -> type[MixerSpec]:
-    """The class of options, which must have a name."""
+    """Return the class of options, which must have a name."""
     name = options.model_fields["name"].default
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
@@ -134,7 +134,7 @@ def _named_options(options: type[MixerSpec], module: type[nn.Module]) -> type[Mi
 
 
 def _identity(name: str, source: Source) -> dict[str, Any]:
-    """The fields that say which mixer it is: its name, alone or with what it looks at, and the
+    """Return the fields that identify a mixer: its name, alone or with what it looks at, and the
     digest of its text.
     """
     names = (name, *(f"{name}@{seen}" for seen in LOOKS_AT))
@@ -150,7 +150,9 @@ def _identity(name: str, source: Source) -> dict[str, Any]:
 
 
 def _first_line(module: type[nn.Module]) -> str:
-    """Of its own docstring: one that it inherits is about something else."""
+    """Return the first line of the class's own docstring; an inherited one describes another
+    class.
+    """
     text = inspect.cleandoc(vars(module).get("__doc__") or "")
     return text.splitlines()[0].rstrip(".") if text else "plug-in"
 

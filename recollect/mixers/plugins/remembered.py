@@ -1,6 +1,6 @@
-"""What a folder knows of the plug-ins its runs came from: file and digest of each, for advice.
+"""The plug-ins that a folder's runs came from: file and digest of each, used for advice.
 
-Nothing is ever loaded from there: a file runs when the user names it.
+Nothing is ever loaded from this record: a file runs only when the user names it.
 """
 
 import json
@@ -20,12 +20,12 @@ _KEY = "plugins"
 
 
 class _Origin(TypedDict):
-    file: str | None  # None: a class typed into a notebook
+    file: str | None  # None for a class typed into a notebook
     source: str  # the digest
 
 
 def remember_plugins(store: Store, kinds: Iterable[MixerSpec]) -> None:
-    """Note where the code of these mixers is."""
+    """Store where the code of these mixers is."""
     known = _origins(store)
     found = dict(known)
     for kind in kinds:
@@ -45,7 +45,7 @@ def has_plugins(store: Store) -> bool:
 
 
 def require_plugins(store: Store, specs: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse to go on with runs whose mixers are not loaded, and say which file was theirs."""
+    """Refuse to continue runs whose mixers are not loaded, and name the file they came from."""
     origins = _origins(store)
     if not origins:
         return
@@ -66,7 +66,7 @@ def require_plugins(store: Store, specs: Iterable[Mapping[str, Any]]) -> None:
 
 
 def resume_command(store: Store) -> str:
-    """What goes on with a folder, plug-ins included."""
+    """Return the command that continues a folder, with its plug-ins."""
     files = dict.fromkeys(
         origin["file"] for origin in _origins(store).values() if origin["file"] is not None
     )
@@ -80,11 +80,11 @@ def _origins(store: Store) -> dict[str, _Origin]:
 
 
 def _mixer_names(spec: Mapping[str, Any]) -> list[str]:
-    """Without what they look at."""
+    """Return the names of a run's mixers without what they look at."""
     mixer = spec["model"]["mixer"]
     return [str(entry["name"]).partition("@")[0] for entry in mixer.get("layers", [mixer])]
 
 
 def _quoted(file: str) -> str:
-    """For a shell, and as short as it can be written here."""
+    """Return a file's path quoted for a shell, relative to the current folder if possible."""
     return shlex.quote(shown(Path(file)))

@@ -1,5 +1,5 @@
-"""Runs whose mixers are code from outside: tried before they are planned, loaded by every process
-that trains them.
+"""Runs whose mixers are code from outside: the mixers are tried before the runs are planned, and
+loaded by every process that trains them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,14 +22,14 @@ from recollect.store import Store
 
 
 def foreign_kinds(runs: Iterable[RunSpec]) -> list[MixerSpec]:
-    """The different mixers from outside that occur in these runs."""
+    """Return the different mixers from outside that occur in these runs."""
     kinds = (kind for run in runs for kind in run.model.mixer.kinds() if kind.foreign)
     return list({kind.model_dump_json(): kind for kind in kinds}.values())
 
 
 def require_mixers(runs: Iterable[RunSpec], device: torch.device) -> None:
-    """Refuse mixers from outside whose code is not here, does not run on this device, fails, or
-    sees what it must not. Each is tried once at each size.
+    """Refuse mixers from outside whose code is missing, does not run on this device, fails, or sees
+    what it must not. Each is tried once at each size.
     """
     tried: set[tuple[str, int, int]] = set()
     for run in runs:
@@ -54,8 +54,8 @@ def _try(kind: MixerSpec, run: RunSpec, layer: int, device: torch.device) -> Non
 
 
 def share_code(store: Store, workers: int, plugins: Sequence[Path]) -> tuple[int, tuple[Path, ...]]:
-    """How many processes may train what is todo, 0 being any number, and the files that they must
-    load: those that were named, and those that this process has loaded otherwise.
+    """Return how many processes may train what is todo (0 means any number) and the files that they
+    must load: those in `plugins`, and those that this process has loaded otherwise.
     """
     files = [path.resolve() for path in plugins]
     if has_plugins(store):
@@ -73,7 +73,7 @@ def share_code(store: Store, workers: int, plugins: Sequence[Path]) -> tuple[int
 
 
 def loaded_files() -> set[Path]:
-    """Those whose mixers this process has."""
+    """Return the files whose mixers this process has loaded."""
     return {file for entry in REGISTERED.values() for file in entry.source.files[:1]}
 
 

@@ -1,12 +1,12 @@
 """Plain modules behind the population contract.
 
 Parameters and buffers are stacked along P. On a GPU all members are computed at once by
-torch.func.vmap where that gives what the loop over members gives; else, and on a CPU, where it
-gains nothing (docs/decisions/plugins-by-vmap.md), the module is called once per member with that
-member's slices. What a module draws while it trains is a function of the member's seed, the step
-and the layer: the same alone, in any company, and after a resume. On a GPU a module that draws
-nothing and waits for no value is part of the recorded step, if a trial shows that a recording of it
-is the same function.
+torch.func.vmap, if that gives the same result as the loop over members. Otherwise, and on a CPU,
+where vmap gains nothing (docs/decisions/plugins-by-vmap.md), the module is called once per member
+with that member's slices. The random numbers that a module draws while it trains are a function of
+the member's seed, the step and the layer: they are the same alone, in any population, and after a
+resume. On a GPU a module that draws nothing and waits for no value is part of the recorded step, if
+a trial shows that a recording of it is the same function.
 """
 
 import inspect
@@ -29,24 +29,25 @@ from recollect.ops.recording import beside_the_stream, refusing_to_wait
 
 
 class WrongShapeError(TypeError):
-    """The output of a module has not the shape of its input."""
+    """The output of a module does not have the shape of its input."""
 
 
 class ModuleStack(Mixer):
     """P copies of a plain module behind the population contract."""
 
-    recordable = False  # until a trial has shown it
+    recordable = False  # until a trial has shown that it is
 
     def __init__(self, spec: MixerSpec, site: Site):
         super().__init__()
         self.spec, self.site = spec, site
-        # Found out at the first forward pass: whether by vmap, and whether in turn it draws.
+        # Decided at the first forward pass: whether vmap is used, and whether a member draws random
+        # numbers in the loop.
         self._together: bool | None = None
         self._draws = True
         template = self._seeded(0)
         self._template = (
             template,
-        )  # in a tuple, so that its tensors are not registered a second time
+        )  # a tuple, so that its tensors are not registered a second time
         for name, value in _tensors(template).items():
             stacked = torch.empty(site.population, *value.shape, dtype=value.dtype)
             if isinstance(value, nn.Parameter):
@@ -61,15 +62,14 @@ class ModuleStack(Mixer):
 
     @abstractmethod
     def construct(self) -> nn.Module:
-        """One member, drawn from the global generator as plain modules do."""
+        """Return one member, initialised from the global generator as plain modules do."""
 
     def call(self, module: nn.Module, tensors: dict[str, Tensor], x_BLD: Tensor) -> Any:
-        """The module's output with these tensors in place of its own."""
+        """Return the module's output with these tensors in place of its own."""
         return functional_call(module, tensors, (x_BLD,))
 
     def _seeded(self, seed: int) -> nn.Module:
-        # Lend the module a global generator that starts from the member's seed, and put the old one
-        # back.
+        # Seed the global generator with the member's seed for the construction, then restore it.
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.manual_seed(seed)
             return self.construct()
@@ -86,7 +86,7 @@ class ModuleStack(Mixer):
         return self._at_once(x_PBLD) if self.is_at_once(x_PBLD) else self._in_turn(x_PBLD)
 
     def is_at_once(self, x_PBLD: Tensor) -> bool:
-        """Whether vmap computes all members of such an input together."""
+        """Whether vmap computes all members together for such an input."""
         if self._together is None and x_PBLD.is_cuda:
             self._try_out(x_PBLD)
         return bool(self._together)
@@ -101,7 +101,7 @@ class ModuleStack(Mixer):
         # tensors.
         slices = {name: value.unbind() for name, value in self._own_tensors().items()}
         own = [{name: value[p] for name, value in slices.items()} for p in range(len(x_PBLD))]
-        if not self._draws:  # a recording could not set seeds
+        if not self._draws:  # seeds could not be set in a recording
             return torch.stack(list(map(self._member, own, x_PBLD.unbind())))
         outputs = []
         with torch.random.fork_rng(devices=[x_PBLD.device] if x_PBLD.is_cuda else []):
@@ -111,12 +111,12 @@ class ModuleStack(Mixer):
         return torch.stack(outputs)
 
     def _own_tensors(self) -> dict[str, Tensor]:
-        """Stacked, by the names that the module itself has for them."""
+        """Return the stacked tensors under the names that the module itself uses."""
         own = stacked_tensors(self)
         return {name: own[_flat(name)] for name in _tensors(self._template[0])}
 
     def _noise_seed(self, p: int) -> int:
-        """Of what member p draws in this step; outside training always the same."""
+        """Return the seed of what member p draws in this step; outside of training it is fixed."""
         noise = self.site.noise
         if noise is None or not noise.seeds or not self.training:
             return randomness.key("module", self.site.layer)
@@ -129,10 +129,10 @@ class ModuleStack(Mixer):
             raise WrongShapeError(f"forward gives {got} for an input of {tuple(x_BLD.shape)}")
         return y_BLD
 
-    # ---- trials, each with a few rows ----
+    # ---- trials with a few rows ----
 
     def _try_out(self, x_PBLD: Tensor) -> None:
-        """Find out whether by vmap, and what a recording has to know, all of it as it trains."""
+        """Decide in training mode whether vmap is used, and what a recording has to know."""
         was_training = self.training
         self.train()
         self._together = self._agrees(x_PBLD)
@@ -141,20 +141,20 @@ class ModuleStack(Mixer):
         self.train(was_training)
 
     def _agrees(self, x_PBLD: Tensor) -> bool:
-        """Whether vmap works, and gives the outputs, gradients and buffers of the loop. A warning
-        counts as not working: it says that vmap loops, slowly, inside.
+        """Whether vmap works and gives the outputs, gradients and buffers of the loop. A warning
+        counts as failure: it says that vmap falls back to a slow loop inside.
         """
         trial = Trial(self, x_PBLD)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 found = trial.observe(self._at_once)
-        except Exception:  # whatever code from outside does under vmap, the loop is there
+        except Exception:  # code from outside may fail in any way; the loop remains
             return False
         return are_close(found, trial.observe(self._in_turn))
 
     def _is_drawing(self, x_PBLD: Tensor) -> bool:
-        """Whether it moves the device's generator."""
+        """Whether the module advances the device's generator."""
         with torch.random.fork_rng(devices=[x_PBLD.device]):
             torch.cuda.manual_seed(0)
             before = torch.cuda.get_rng_state(x_PBLD.device)
@@ -164,7 +164,7 @@ class ModuleStack(Mixer):
         return not torch.equal(before, after)
 
     def _records(self, x_PBLD: Tensor) -> bool:
-        """Whether a recording, replayed with other numbers, gives what a call gives."""
+        """Whether a recording, replayed with other numbers, gives the result of a call."""
         way = self._at_once if self._together else self._in_turn
         with beside_the_stream(x_PBLD.device):
             trial = Trial(self, x_PBLD)
@@ -173,18 +173,18 @@ class ModuleStack(Mixer):
                 with refusing_to_wait():
                     trial.observe(way)
                 found = trial.replayed(way)
-            except Exception:  # whatever code from outside does, it can be called
+            except Exception:  # code from outside may fail in any way; it can still be called
                 return False
             return are_close(found, wanted)
 
     def constants(self) -> Iterator[Tensor]:
-        """Tensors that modules keep as plain attributes, such as a mask made at the first call."""
+        """Yield tensors that modules keep as plain attributes, such as a mask of the first call."""
         for module in self._template[0].modules():
             for value in vars(module).values():
                 yield from _tensors_in(value)
 
     def state_size(self) -> int | None:
-        """What the module says of itself, if it says anything."""
+        """Return the module's own `state_size` at this length, or None if it has none."""
         own = getattr(self._template[0], "state_size", None)
         return int(own(self.site.length)) if callable(own) else None
 
@@ -210,7 +210,7 @@ class PluginMixer(ModuleStack):
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """Of an attribute: itself, or the entries of a plain container."""
+    """Yield the tensors of an attribute: itself, or the entries of a plain container."""
     entries = value.values() if isinstance(value, dict) else value
     several = isinstance(value, dict | list | tuple)
     for entry in entries if several else (value,):
@@ -219,8 +219,8 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def _kind(name: str, value: Tensor) -> Kind:
-    """By the conventions of plain modules: the mark that state-space layers put on their dynamics,
-    and the name of a bias.
+    """Return the kind by the conventions of plain modules: the mark that state-space layers put on
+    their dynamics, and the name of a bias.
     """
     if getattr(value, "_no_weight_decay", False):
         return "dynamics"
@@ -232,5 +232,5 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _flat(name: str) -> str:
-    """A dotted name as one that a module may register, and that is no attribute of it already."""
+    """Turn a dotted name into one that a module may register and that is no attribute of it."""
     return "own/" + name.replace(".", "/")

@@ -1,4 +1,4 @@
-"""A stack of modules tried out on a few rows, in several ways that should give the same."""
+"""Trials of a stack of modules on a few rows, computed in several ways that should agree."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,18 +8,19 @@ from torch import Tensor, nn
 from recollect.ops.recording import record
 
 ROWS = 2  # of a batch
-# Of the largest value; products in tf32 lie this far apart, mistakes of a rule much farther.
+# Tolerance relative to the largest value; products in tf32 differ by this much, wrong rules by much
+# more.
 AGREEMENT = 1e-2
 
 Way = Callable[[Tensor], Tensor]  # x_PBLD to y_PBLD
 
 
 class Trial:
-    """One input of a stack and what comes of it in several ways; the stack stays as it is."""
+    """One input of a stack and its results in several ways; the stack itself is left unchanged."""
 
     def __init__(self, stack: nn.Module, x_PBLD: Tensor):
         self.stack = stack
-        # Not in the precision of an autocast, whose rounding would hide what is looked for.
+        # Computed without autocast, whose rounding would hide differences.
         dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
         self.x_PBLD = x_PBLD[:, :ROWS].detach().to(dtype, copy=True).requires_grad_()
         self.own = [*stack.parameters(), *stack.buffers()]
@@ -27,14 +28,14 @@ class Trial:
         self.inputs = [self.x_PBLD, *(p for p in stack.parameters() if p.requires_grad)]
 
     def observe(self, way: Way) -> list[Tensor]:
-        """Copies of outputs, gradients and buffers."""
+        """Return copies of outputs, gradients and buffers."""
         try:
             return [value.clone() for value in self._compute(way)]
         finally:
             self._restore()
 
     def replayed(self, way: Way) -> list[Tensor]:
-        """The same from a recording that was made of another input."""
+        """Return the same, from a recording that was made with another input."""
         found: list[Tensor] = []
 
         def work() -> None:

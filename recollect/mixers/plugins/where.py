@@ -1,4 +1,4 @@
-"""Where in the user's own files something is: for messages that name file and line."""
+"""Places in the user's own files, for messages that name file and line."""
 
 import ast
 import inspect
@@ -23,12 +23,12 @@ class Place:
 
 
 def place_of(error: BaseException, folder: Path) -> Place | None:
-    """The last of the user's own lines that an error went through."""
+    """Return the last of the user's own lines in an error's traceback."""
     return last_own(traceback.extract_tb(error.__traceback__), folder)
 
 
 def last_own(frames: list[traceback.FrameSummary], folder: Path) -> Place | None:
-    """The innermost frame in the user's own code."""
+    """Return the innermost frame in the user's own code."""
     own = [
         Place(Path(frame.filename), frame.lineno)
         for frame in frames
@@ -38,12 +38,12 @@ def last_own(frames: list[traceback.FrameSummary], folder: Path) -> Place | None
 
 
 def _is_own_file(name: str, folder: Path) -> bool:
-    """A notebook's cell counts too, though its name is that of no file."""
+    """Whether a file is the user's own; a notebook's cell counts too, though it is not a file."""
     return not name.startswith("<frozen") and is_own(Path(name).resolve(), folder)
 
 
 def place_in(module: type[nn.Module], text: str) -> Place | None:
-    """The first line of a class that contains a text, else its first line."""
+    """Return the first line of a class that contains a text, else the first line of the class."""
     code = _own_code(module)
     if code is None:
         return None
@@ -61,7 +61,7 @@ def place_in(module: type[nn.Module], text: str) -> Place | None:
 
 
 def _own_code(module: type[nn.Module]) -> CodeType | None:
-    """Of a method written in the class itself: an inherited forward is in somebody else's file."""
+    """Return the code of a method written in the class: an inherited forward is in another file."""
     methods = [*vars(module).values(), getattr(module, "forward", None)]
     functions = [inspect.unwrap(method) for method in methods if inspect.isfunction(method)]
     return functions[0].__code__ if functions else None

@@ -10,15 +10,15 @@ and step by step
     S_t = gamma_h R^-1 S_{t-1} + k_t v_t^T        o_t = q_t S_t / sqrt(D)
 
 Glossary: P population, B batch, L length, H heads, D channels of a head's queries and keys, E =
-expand_v * D those of its values. R turns pairs of channels by the angles of rotary positions (base
-10 000); gamma_h = 1 - 2^(-5-h) is the decay of head h = 0, 1, ..., a half-life of 22, 44, 88, ...
-positions, so that a single head keeps 2 % over 128 positions. S is the memory, g the gate, W_...
-are matrices without a bias.
+expand_v * D channels of its values. R turns pairs of channels by the angles of rotary positions
+(base 10 000); gamma_h = 1 - 2^(-5-h) is the decay of head h = 0, 1, ..., a half-life of 22, 44, 88,
+... positions, so that a single head keeps 2 % over 128 positions. S is the memory, g the gate,
+W_... are matrices without a bias.
 Only the distance i - j counts, so a step turns the whole memory back by one position and needs no
 counter of positions.
 Initialisation: all matrices N(0, 0.02), W_o too, as Zoology draws linear layers; norm weights 1,
 eps 1e-5.
-Does not differ from fla's MultiScaleRetention, beside its 8 heads; both differ from the paper,
+Does not differ from fla's MultiScaleRetention, apart from its 8 heads; both differ from the paper,
 which scales the rotation by distance (xPos), divides the scores by their sums and normalises heads
 with GroupNorm.
 """
@@ -50,12 +50,12 @@ class RetNet(Mixer):
         return {}
 
     def _turned(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys turned by their positions, and values."""
+        """Return queries and keys turned by their positions, and values."""
         q_PBHLD, k_PBHLD, v_PBHLE = self._project(x_PBLD)
         return rotate(q_PBHLD), rotate(k_PBHLD), v_PBHLE
 
     def _project(self, x_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys that are not turned yet, and values."""
+        """Return queries and keys before they are turned, and values."""
         q_PBHLD, k_PBHLD, v_PBHLE = (
             split_heads(part(x_PBLD), self.spec.heads)
             for part in (self.query, self.key, self.value)
@@ -69,7 +69,7 @@ class RetNet(Mixer):
         return self._finish(retention(*self._turned(x_PBLD)), x_PBLD)
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """Only the rows of the matrix that are asked for, and gate, norm and projection there."""
+        """Compute only the requested rows of the matrix, and gate, norm and projection there."""
         q_PBHLD, k_PBHLD, v_PBHLE = self._turned(x_PBLD)
         q_PBHKD = split_heads(at_positions(merge_heads(q_PBHLD), where_BK), self.spec.heads)
         o_PBHKE = retention(q_PBHKD, k_PBHLD, v_PBHLE, where_BK)

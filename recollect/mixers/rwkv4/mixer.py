@@ -1,5 +1,5 @@
-"""RWKV-4's time mix (Peng et al. 2023):
-every channel a mean of values whose weights fade with the distance.
+"""RWKV-4's time mix (Peng et al. 2023): every channel is a mean of values whose weights decay with
+the distance.
 
     x'_t = x_{t-1}, x'_0 = 0        k = W_k (mu_k x + (1 - mu_k) x'), v and r likewise
     y_t =   (sum_{i<t} e^{(t-1-i) w + k_i} v_i + e^{u + k_t} v_t)
@@ -7,8 +7,8 @@ every channel a mean of values whose weights fade with the distance.
     out = W_o (sigmoid(r) * y)
 
 Glossary: P population, B batch, L length, D width, H = D channels with a matrix each. x' is the
-token shift, mu the present token's part in a branch, k keys, v values, r the receptance (a gate), w
-= -exp(time_decay) the decay, u = time_first the bonus of the present token.
+token shift, mu the weight of the present token in a branch, k keys, v values, r the receptance (a
+gate), w = -exp(time_decay) the decay, u = time_first the bonus of the present token.
 Initialisation in layer l of n, channel c of D, with rho = l / (n - 1) and eta = 1 - l / n:
 
     time_decay = -5 + 8 (c / (D - 1))^(0.7 + 1.3 rho)
@@ -73,7 +73,7 @@ class RWKV4(Mixer):
         }
 
     def _branches(self, x_PBLD: Tensor, before_PBLD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Keys, values and the gate."""
+        """Return keys, values and the gate."""
 
         def mixed(mu_PD: Tensor) -> Tensor:
             return torch.lerp(before_PBLD, x_PBLD, mu_PD[:, None, None].to(x_PBLD.dtype))
@@ -88,7 +88,7 @@ class RWKV4(Mixer):
         )
 
     def at(self, x_PBLD: Tensor, where_BK: Tensor) -> Tensor:
-        """The output projection only where it is asked for."""
+        """Compute the output projection only at the requested positions."""
         k_PBLD, v_PBLD, gate_PBLD = self._branches(x_PBLD, token_shift(x_PBLD))
         y_PBLD = wkv(k_PBLD, v_PBLD, -self.time_decay_PD.exp(), self.time_first_PD)
         return self.out(at_positions(gate_PBLD, where_BK) * at_positions(y_PBLD, where_BK))
@@ -141,13 +141,11 @@ class RWKV4(Mixer):
 
     def operations_per_token(self) -> int:
         width = self.site.width
-        # Beside the products: three mixes, two sums of two terms, the gate.
+        # In addition to the products: three mixes, two sums of two terms, the gate.
         return 4 * width**2 + 8 * width
 
 
 def _orthogonal(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """In float64, so that the last bits of a decomposition, which depend on the number of threads,
-    are rounded away.
-    """
+    """Draw in float64 and round: the last bits of the decomposition depend on the thread count."""
     matrix = torch.empty(shape, dtype=torch.float64)
     return nn.init.orthogonal_(matrix, generator=generator).float()

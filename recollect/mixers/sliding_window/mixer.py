@@ -6,12 +6,12 @@
 Glossary: P population, L length, D channels of a head, a_ij attention weights, r_ij bias of the
 scores (positions `alibi` and `relative`), window the number of positions a query sees, its own
 included.
-Everything but the window is attention's: see attention/mixer.py for positions, dropout and the
-step-by-step form, whose state is the keys and values inside the window.
+Everything except the window is as in attention: see attention/mixer.py for positions, dropout and
+the step-by-step form, whose state is the keys and values inside the window.
 Initialisation as attention's: N(0, 0.02^2), the output's divided by sqrt(2 depth), biases 0.
-Differs from Zoology's layer, where a window of w shows w positions before the present, so w + 1 in
-all, with one head and without dropout. Beltagy's window is centred; in a causal model that leaves
-its past half. Mistral counts as here.
+Differs from Zoology's layer, where a window of w covers w positions before the present, so w + 1 in
+total, with one head and without dropout. Beltagy's window is centred; a causal model keeps only its
+past half. Mistral counts as here.
 """
 
 from recollect.mixers.attention.mixer import Attention

@@ -1,10 +1,9 @@
-"""The few layers that carry the population axis: every parameter is P stacked parameters, every
-product a batched one.
+"""Layers with a population axis: every parameter is a stack of P, every product is batched.
 
 Shapes: P population (always first), B batch, L length, D width, K taps; `...` is any number of axes
 in between.
-With P = 1 these are the plain layers. No operation reduces over P, so a member never sees its
-neighbours.
+With P = 1 these are the usual layers. No operation reduces over P, so the members of a population
+do not affect each other.
 """
 
 from recollect.model.layers.base import (

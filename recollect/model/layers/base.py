@@ -1,6 +1,4 @@
-"""What every layer is: parameters stacked along the population, their kinds,
-and how they are drawn.
-"""
+"""The base of all layers: parameters stacked along the population, their kinds and their draws."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,15 +7,15 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-# What a parameter is for, which decides whether weight decay spares it (train.exempt). "dynamics":
-# decay rates, step sizes and direct paths, for which zero is no neutral value.
+# The role of a parameter, which decides whether it is exempt from weight decay (train.exempt).
+# "dynamics": decay rates, step sizes and direct paths, for which zero is not a neutral value.
 Kind = Literal["weight", "bias", "norm", "dynamics"]
 
 
 class Layer(nn.Module, ABC):
     """A module whose own parameters all have the population as their first axis."""
 
-    # of this module's own parameters; one that is not listed is a weight
+    # Kinds of this module's own parameters; a parameter that is not listed is a weight.
     kinds: Mapping[str, Kind] = {}
 
     @abstractmethod
@@ -26,8 +24,9 @@ class Layer(nn.Module, ABC):
 
 
 def stacked_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """What a module itself stacks along P: parameters and persistent buffers (a table that all
-    share is not persistent).
+    """Tensors that a module itself stacks along P: parameters and persistent buffers.
+
+    A table that all members share is not a persistent buffer.
     """
     return dict(module.named_parameters(recurse=False)) | {
         name: value
@@ -48,8 +47,9 @@ def parameter_kinds(model: nn.Module) -> dict[str, Kind]:
 
 
 def initialise(model: nn.Module, seeds: list[int]) -> None:
-    """Draw member p from `seeds[p]` alone, on the CPU:
-    the same weights in every population and on every device.
+    """Draw the weights of each member p from `seeds[p]` alone, on the CPU.
+
+    So they are the same in every population and on every device.
     """
     layers = [module for module in model.modules() if isinstance(module, Layer)]
     drawn: list[dict[str, list[Tensor]]] = [{} for _ in layers]

@@ -1,4 +1,4 @@
-"""Dropout whose masks are a function of the member's seed, the step and the place."""
+"""Dropout with masks that are a function of the member's seed, the step and the place."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from recollect.ops.dropout import Mask, drop
 
 
 class Noise(nn.Module):
-    """Where dropout's masks come from: one number per member, made from its seed and the step."""
+    """Source of the dropout masks: one number per member, made from its seed and the step."""
 
     def __init__(self, population: int):
         super().__init__()
@@ -16,7 +16,7 @@ class Noise(nn.Module):
             "stream_P", torch.zeros(population, dtype=torch.int64), persistent=False
         )
 
-        # The same on the host, for code from outside that draws from torch's own generator.
+        # Seeds and step on the host, for plug-in code that uses torch's own generator.
         self.seeds: tuple[int, ...] = ()
         self.step = 0
 
@@ -27,8 +27,8 @@ class Noise(nn.Module):
 class Dropout(nn.Module):
     """Zero a share of the elements while training, and scale up the rest.
 
-    A mask is a function of the member's seed, the step and the place in the model, so a run drops
-    the same elements alone, in any company, and after a resume.
+    A mask is a function of the member's seed, the step and the place in the model. So a run drops
+    the same elements when it trains alone, in any population, and after a resume.
     """
 
     def __init__(self, share: float, noise: Noise, place: str):
@@ -36,14 +36,15 @@ class Dropout(nn.Module):
         self.share, self.noise, self.place = share, noise, randomness.key("dropout", place)
 
     def mask(self) -> Mask | None:
-        """What it drops now; nothing outside of training."""
+        """The mask of the current step, or None if nothing is dropped."""
         if not self.training or self.share == 0:
             return None
         return Mask(self.noise.get_buffer("stream_P") + self.place, self.share)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` is (P, B, ...): the rows come first,
-        so that padding rows behind them change no other mask.
+        """Apply dropout to x, (P, B, ...).
+
+        The row axis comes first, so that padding rows at the end do not change other masks.
         """
         mask = self.mask()
         return x if mask is None else drop(x, mask)

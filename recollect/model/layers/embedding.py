@@ -1,4 +1,4 @@
-"""The embedding and the head, which are one table or two."""
+"""The embedding and the head, which may share one table."""
 
 import torch
 from torch import Generator, Tensor, nn
@@ -9,7 +9,7 @@ from recollect.ops.embedding import embedding
 
 
 class Embedding(Layer):
-    """One table per member, looked up with ids that all members share, or with each one's own."""
+    """One table per member; the ids to look up are shared by all members or separate."""
 
     def __init__(self, population: int, entries: int, width: int, *, std: float = 0.02):
         super().__init__()
@@ -23,5 +23,5 @@ class Embedding(Layer):
         return embedding(self.weight, ids_BL)
 
     def logits(self, x_PMD: Tensor) -> Tensor:
-        """As the head: scores of every entry, (P, M, entries)."""
+        """Scores of every entry, (P, M, entries), when the table is used as the head."""
         return torch.bmm(x_PMD, self.weight.transpose(1, 2))

@@ -1,4 +1,4 @@
-"""How one member's weights are drawn."""
+"""Initial distributions of one member's weights."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-# How one member's weight is drawn: (shape, generator) -> values.
+# Draws one member's weight: (shape, generator) -> values.
 Init = Callable[[tuple[int, ...], Generator], Tensor]
 
 
@@ -28,8 +28,9 @@ def fan_in_uniform(fan_in: int, gain: float = 1.0) -> Init:
 
 
 def log_uniform_step(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """The bias of a state space's step size: its softplus is log-uniform in [0.001, 0.1], a memory
-    of 10 to 1000 positions.
+    """Bias for the step size of a state space model.
+
+    Its softplus is log-uniform in [0.001, 0.1], which gives a memory of 10 to 1000 positions.
     """
     low, high = 1e-3, 1e-1
     step = (torch.rand(shape, generator=generator) * math.log(high / low) + math.log(low)).exp()

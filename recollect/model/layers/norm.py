@@ -11,9 +11,9 @@ from recollect.ops.norm import NormKind, add_norm, keep_norm, norm
 
 
 class Branch(NamedTuple):
-    """What half a block adds to its input: value + shift[p].
+    """The addend that half a block computes for its input: value + shift[p].
 
-    A product leaves its bias to the kernel that reads it next.
+    The shift is the bias of a product; the kernel that reads the branch next adds it.
     """
 
     value: Tensor  # (P, ..., D)
@@ -21,7 +21,7 @@ class Branch(NamedTuple):
 
 
 class Norm(Layer):
-    """Base of the norms over the last axis; each then scales, and may shift, per member."""
+    """Base class of norms over the last axis, with a scale and perhaps a shift per member."""
 
     kinds: Mapping[str, Kind] = {"weight": "norm", "bias": "norm"}
     kind: NormKind
@@ -41,7 +41,7 @@ class Norm(Layer):
         return norm(x, self.weight, self.bias, self.eps, self.kind)
 
     def add(self, x: Tensor, branch: Branch | None) -> tuple[Tensor, Tensor]:
-        """x + branch, if there is one, and the norm of it."""
+        """Return x + branch (x if there is no branch) and its norm."""
         if branch is None:
             return keep_norm(x, self.weight, self.bias, self.eps, self.kind)
         return add_norm(

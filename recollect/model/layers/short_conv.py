@@ -28,27 +28,27 @@ class ShortConv(Layer):
 
     def draw(self, generator: Generator) -> dict[str, Tensor]:
         taps, width = self.weight.shape[1:]
-        # PyTorch's Conv1d default; a depthwise kernel's fan-in is its number of taps
+        # PyTorch's default for Conv1d; the fan-in of a depthwise kernel is its number of taps.
         init = fan_in_uniform(taps)
         values = {"weight": init((taps, width), generator)}
         return values if self.bias is None else values | {"bias": init((width,), generator)}
 
     def forward(self, x_PBLD: Tensor, silu: bool = False) -> Tensor:
-        """With `silu` the activation follows, as part of the operation."""
+        """Convolve x; with `silu` the same operation also applies the activation."""
         return short_conv(x_PBLD, self.weight, self.bias, self.ahead, "silu" if silu else None)
 
     def start(self, batch: int) -> Tensor:
-        """The last K - 1 inputs before the first one: zeros, (P, B, K - 1, D)."""
+        """The K - 1 inputs before the first position: zeros, (P, B, K - 1, D)."""
         population, taps, width = self.weight.shape
         return self.weight.new_zeros(population, batch, taps - 1, width)
 
     def step(self, x_PBD: Tensor, past_PBKD: Tensor) -> tuple[Tensor, Tensor]:
-        """The output at one more position, and what to remember for the next."""
+        """Return the output at one more position, and the last K - 1 inputs for the next step."""
         window_PBKD = torch.cat((past_PBKD, x_PBD[:, :, None]), dim=2)
         y_PBD = (window_PBKD * self.weight[:, None]).sum(2)
         return y_PBD if self.bias is None else y_PBD + self.bias[:, None], window_PBKD[:, :, 1:]
 
 
 def token_shift(x_PBLD: Tensor) -> Tensor:
-    """Every position gets what stood before it; the first one zeros."""
+    """Shift by one: every position gets the value of the previous one, the first one zeros."""
     return F.pad(x_PBLD, (0, 0, 1, 0))[:, :, :-1]

@@ -31,11 +31,11 @@ def adamw_(
     beta2: float,
     eps: float,
 ) -> None:
-    """Change `parameter`, `first` and `second`, all (P, ...), in place; `gradient` stays as it is.
+    """Update `parameter`, `first` and `second`, all (P, ...), in place; `gradient` is not changed.
 
     At step t = 1, 2, ... keep = 1 - rate * weight decay, step = rate / (1 - beta1^t), and `root` =
-    sqrt(1 - beta2^t), a tensor of no axes. `shrink_P` is what clipping multiplies the gradient
-    with.
+    sqrt(1 - beta2^t), a tensor without axes. `shrink_P` is the factor by which clipping multiplies
+    the gradient.
     """
     update = plain.adamw_
     if use_triton(parameter, gradient):

@@ -4,14 +4,14 @@ Formulas: adamw.py.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
-# Triton types what a kernel is given by itself, at its first call.
+# Triton types the arguments of a kernel itself, at the first call.
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
 # Eight numbers of each tensor per thread, in loads of 16 bytes, with four tensors in flight: 56
-# registers, half of all warps at work and more than 100 KB on their way to a multiprocessor. Small
+# registers, half of all warps active and more than 100 KB in flight per multiprocessor. Small
 # tensors have small blocks.
 LARGEST_BLOCK = 1024
 NUMBERS_PER_WARP = 256
@@ -31,7 +31,7 @@ def adamw_(
     beta2: float,
     eps: float,
 ) -> None:
-    """See adamw.adamw_; what is changed must be contiguous."""
+    """See adamw.adamw_; the tensors that are changed must be contiguous."""
     if not (parameter.is_contiguous() and first.is_contiguous() and second.is_contiguous()):
         raise ValueError("the parameter and its moments must be contiguous")
     population = parameter.shape[0]
@@ -90,7 +90,7 @@ def _update(
         g *= tl.load(shrinks + member)
     m += share1 * (g - m)
     v = beta2 * v + share2 * g * g
-    # Correctly rounded, as the plain form: the pass waits for memory, so it costs nothing.
+    # Correctly rounded, as in the plain form; free, because memory limits the kernel.
     spread = tl.div_rn(tl.sqrt_rn(v), tl.load(root).to(tl.float32)) + eps
     x = x * tl.load(keeps + member) - tl.div_rn(m, spread) * tl.load(steps + member)
     tl.store(parameter + at, x, mask=mask)

@@ -1,5 +1,5 @@
-"""One product with the whole matrix: tensor cores make nothing of blocks of four, and the zeros
-around them cost less.
+"""One product with the whole matrix: tensor cores gain nothing from blocks of four, and multiplying
+the zeros around them costs less.
 """
 
 import torch

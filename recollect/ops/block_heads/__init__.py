@@ -20,8 +20,8 @@ def block_heads(
     bias_PG: Tensor,
     where_BK: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """q_PBKHD at the positions `where_BK`, or at all, k_PBLHD / sqrt(D), v_PBLHD, i_PBLH, f_PBLH,
-    and c_PBKE where q is. Gates are float32 where a kernel adds them up.
+    """Return q_PBKHD at the positions `where_BK`, or at all, k_PBLHD / sqrt(D), v_PBLHD, i_PBLH,
+    f_PBLH, and c_PBKE at the positions of q. Gates are float32 if a kernel adds them up.
 
     Use the returned c afterwards: a kernel adds up its gradients together with the others.
     """

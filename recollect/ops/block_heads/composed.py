@@ -1,5 +1,5 @@
-"""Gates from c and u themselves, beside q, k and v:
-of W_g and W_q, W_k or W_v they need the products only.
+"""Gates computed directly from c and u, next to q, k and v: they need only the products of W_g with
+W_q, W_k and W_v.
 
     q = c W_q        k = c W_k scale        v = u W_v        gates = c G_c + u G_u
     G_c = W_q W_gq + W_k W_gk        G_u = W_v W_gv        (W_g in its rows for q, k and v)
@@ -17,7 +17,7 @@ from recollect.ops.layout import at_positions
 def compose_gates(
     query_PROO: Tensor, key_PROO: Tensor, value_PROO: Tensor, gate_PFG: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """G_c and G_u, (P, E, G)."""
+    """Return G_c and G_u, (P, E, G)."""
     channels = gate_PFG.shape[1] // 3
     query_PEG, key_PEG, value_PEG = (
         _product(weight, part)
@@ -52,8 +52,8 @@ def block_heads(
 
 
 def _product(weight_PROO: Tensor, gate_PEG: Tensor) -> Tensor:
-    """The block-diagonal matrix times the columns of gates:
-    a sum of few terms, and exact under autocast too.
+    """Return the block-diagonal matrix times the columns of gates: a sum of few terms that is exact
+    under autocast too.
     """
     gate_PR1OG = gate_PEG.unflatten(1, weight_PROO.shape[1:3])[:, :, None]
     return (weight_PROO[..., None] * gate_PR1OG).sum(3).flatten(1, 2)

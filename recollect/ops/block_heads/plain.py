@@ -25,8 +25,8 @@ def heads_and_gates(
     gate_PFG: Tensor,
     bias_PG: Tensor,
 ) -> tuple[Tensor, ...]:
-    """q, k / sqrt(D) and v (P, B, ..., H, D), i and f (P, B, ..., H), from c and u
-    (P, B, ..., E).
+    """Return q, k / sqrt(D) and v (P, B, ..., H, D), i and f (P, B, ..., H), from c and u (P, B,
+    ..., E).
     """
     q, k, v = (
         block_diagonal(x, weight) for x, weight in ((c, query_PROO), (c, key_PROO), (u, value_PROO))

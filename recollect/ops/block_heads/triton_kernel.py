@@ -1,13 +1,13 @@
-"""Kernels of `block_heads` in its composed form: c and u are read once, and so are they and all
-gradients on the way back.
+"""Kernels of `block_heads` in its composed form. The forward reads c and u once; the backward reads
+them and all gradients once.
 
     dc = dq W_q^T + dk W_k^T scale + dgates G_c^T + (the gradient of c itself)
     du = dv W_v^T + dgates G_u^T        dW_q = c^T dq, and so on        dG_c = c^T dgates
 
-A program has a tile of channels, which whole blocks fill, and walks through a part of a member's
-rows with their weights on chip, the zeros around the small blocks included: tensor cores make
-nothing of the blocks alone. It writes its share of the gates, and in the backward its share of the
-weights' gradients; these are added up in a fixed order.
+A program has a tile of channels, which consists of whole blocks, and walks through a part of a
+member's rows with the tile's weights on chip, including the zeros around the small blocks: tensor
+cores gain nothing from the blocks alone. It writes its share of the gates, and in the backward its
+share of the weights' gradients; these are added up in a fixed order.
 
 Shapes: P population, B batch, L length, M = B L rows of one member, N blocks of rows, T tiles of
 channels; the others as in plain.py. c and u are float32 or bfloat16, weights and their
@@ -29,17 +29,16 @@ from recollect.ops.dispatch import product_precision
 from recollect.ops.layout import at_positions, places
 from recollect.ops.triton_rows import as_rows, sum_blocks
 
-# Of a tile, 128 bytes of a row in bfloat16; a square of weights is 32 numbers per thread.
+# Columns of a tile, 128 bytes of a row in bfloat16; a square of weights is 32 numbers per thread.
 COLUMNS = 64
-ROWS = 64  # at once
-# rows of a program: what it reads and writes of weights is then a few per cent of what it does for
-# rows
+ROWS = 64  # of a tile
+# Rows of a program: reading and writing weights is then a few per cent of the work on rows.
 BLOCK = 512
 MOST_GATES = 64
 
 
 def fits(size: int, gates: int) -> bool:
-    """Whether whole blocks fill a tile, and the gates are few."""
+    """Whether whole blocks fill a tile, and the gates are few enough."""
     return COLUMNS % size == 0 and gates <= MOST_GATES
 
 
@@ -54,7 +53,7 @@ def block_heads(
     scale: float,
     where: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """q, k, v, gates and c; q and c at the positions `where`, if they are given."""
+    """Return q, k, v, gates and c; q and c only at the positions `where`, if given."""
     others = key, value, gate_c, gate_u, scale, where
     if where is None:
         return _BlockHeads.apply(c, u, query, *others)
@@ -153,14 +152,14 @@ def _constants(key_PROO: Tensor, gates: int) -> dict[str, Any]:
         "GATES": max(16, triton.next_power_of_2(gates)),
         "PRECISION": product_precision("tf32x3"),
         "num_warps": 4,
-        "num_stages": 1,  # several programs on a multiprocessor load while another one multiplies
+        "num_stages": 1,  # several programs share a multiprocessor: some load while one multiplies
     }
 
 
 @triton.jit
 def _square(width, first, SIZE: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where the elements of a square of the block-diagonal matrix are among a member's weights, and
-    which are not zero.
+    """Return where the elements of a square of the block-diagonal matrix are among a member's
+    weights, and which of them are not zero.
     """
     row, column = first + tl.arange(0, COLUMNS)[:, None], first + tl.arange(0, COLUMNS)[None, :]
     return row * SIZE + column % SIZE, (row // SIZE == column // SIZE) & (row < width)
@@ -168,7 +167,7 @@ def _square(width, first, SIZE: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _few(width, gates, first, COLUMNS: tl.constexpr, GATES: tl.constexpr):
-    """The same for the weights of the gates."""
+    """Return the same for the weights of the gates."""
     row, gate = first + tl.arange(0, COLUMNS)[:, None], tl.arange(0, GATES)[None, :]
     return row * gates + gate, (row < width) & (gate < gates)
 
@@ -283,8 +282,8 @@ def _backward(
         if dseen_ptr is not None:
             dc += tl.load(dseen_ptr + dense, mask=inside, other=0.0)
         tl.store(dc_ptr + dense, dc.to(dtype), mask=inside)
-    # Side by side: the gradients of the three projections, of their blocks alone, and of the gates'
-    # weights. Zeros for queries made elsewhere: all shares are added up.
+    # Stored side by side: the gradients of the three projections (only of their blocks) and of the
+    # gates' weights. They are zeros for queries made elsewhere, since all shares are added up.
     shares_ptr += (member * blocks + block) * width * (3 * SIZE + 2 * gates)
     tl.store(shares_ptr + at, dquery, mask=there)
     tl.store(shares_ptr + width * SIZE + at, dkey * scale, mask=there)

@@ -12,7 +12,7 @@ __all__ = ["CHUNK", "delta_rule", "delta_rule_step", "unit_delta_rule", "unit_he
 def unit_delta_rule(
     qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float
 ) -> Tensor:
-    """o_PBLHE of the rule on queries and keys of length one, from their F = H (2 D + E) raw
+    """Return o_PBLHE of the rule on queries and keys of length one, from their F = H (2 D + E) raw
     channels; `keys` is D.
     """
     if use_triton(qkv_PBLF, beta_PBLH):

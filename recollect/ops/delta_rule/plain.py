@@ -7,15 +7,15 @@ Shapes: P population, B batch, H heads, L length, D channels of a key, E of a va
 one chunk; other leading axes than P, B and H work as well. g <= 0 is the logarithm of the decay;
 without it nothing decays.
 
-With S_t = sum_{j<=t} exp(g_{j+1} + ... + g_t) k_j u_j^T, the rule says what u_t, the correction
-written at t, must be:
+With S_t = sum_{j<=t} exp(g_{j+1} + ... + g_t) k_j u_j^T, the rule determines u_t, the correction
+written at t:
 
     u_t = beta_t (v_t - exp(g_t) S_{t-1}^T k_t)        so
     (I + strictly_lower(diag(beta) K K^T * decay)) U = diag(beta) V
 
-inside a chunk, where what the state before the chunk recalls is taken from V first. U comes from
+inside a chunk, after the read of the state before the chunk is subtracted from V. U comes from
 forward substitution, never from an inverse. Where one key fills three quarters of 512 positions,
-float32 is right to 1e-6 for beta up to 1, and to 3e-5 for beta up to 2 without decay.
+float32 is accurate to 1e-6 for beta up to 1, and to 3e-5 for beta up to 2 without decay.
 """
 
 import math
@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 # Length 512, width 64, 16 rows, forward and backward on one CPU core: 53 ms in chunks of 64, 171 ms
-# by one solve over the whole length; with decay 64 and 231 ms. Chunks of 32 are as fast, of 128
-# slower. A length up to 64 is one chunk anyway.
+# by one solve over the whole length; with decay 64 and 231 ms. Chunks of 32 are equally fast,
+# chunks of 128 slower. A length up to 64 is a single chunk.
 CHUNK = 64
 
 
@@ -36,7 +36,7 @@ def delta_rule(
     beta_PBHL: Tensor,
     g_PBHL: Tensor | None = None,
 ) -> Tensor:
-    """o_PBHLE of the rule from an empty state, differentiable in all arguments; linear in v."""
+    """Return o_PBHLE of the rule from an empty state, differentiable in all; linear in v."""
     chunks = zip(
         *(x.split(CHUNK, dim=-2) for x in (q_PBHLD, k_PBHLD, v_PBHLE, beta_PBHL[..., None])),
         strict=True,
@@ -57,7 +57,7 @@ def delta_rule(
 def unit_delta_rule(
     qkv_PBLF: Tensor, beta_PBLH: Tensor, g_PBLH: Tensor | None, keys: int, heads: int, eps: float
 ) -> Tensor:
-    """o_PBLHE of the rule on queries and keys of length one, from their raw channels."""
+    """Return o_PBLHE of the rule on queries and keys of length one, from their raw channels."""
     q, k, v = unit_heads(qkv_PBLF, keys, heads, eps)
     q, k, v, beta_PBHL = (x.transpose(2, 3) for x in (q, k, v, beta_PBLH))
     return delta_rule(
@@ -66,8 +66,8 @@ def unit_delta_rule(
 
 
 def unit_heads(qkv: Tensor, keys: int, heads: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """q / sqrt(D), k and v, (..., H, D or E), q and k divided by sqrt(|.|^2 + eps); the channels
-    are all of q, of k, of v.
+    """Return q / sqrt(D), k and v, (..., H, D or E), with q and k divided by sqrt(|.|^2 + eps). The
+    channels of `qkv` are all of q, then all of k, then all of v.
     """
     parts = qkv.split((heads * keys, heads * keys, qkv.shape[-1] - 2 * heads * keys), dim=-1)
     q, k, v = (part.unflatten(-1, (heads, -1)) for part in parts)
@@ -86,7 +86,7 @@ def delta_rule_step(
     state_PBHDE: Tensor,
     g_PBH: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The output at one more position and the state after it."""
+    """Return the output at one more position and the state after it."""
     if g_PBH is not None:
         state_PBHDE = state_PBHDE * g_PBH.exp()[..., None, None]
     correction_PBHE = beta_PBH[..., None] * (v_PBHE - _recall(state_PBHDE, k_PBHD))
@@ -106,12 +106,12 @@ def _chunk(
     g_PBHT: Tensor | None,
     state_PBHDE: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The outputs of one chunk and the state after it; no state stands for an empty one."""
+    """Return the outputs of one chunk and the state after it; None is an empty state."""
     keys_PBHDT = k_PBHTD.transpose(-1, -2)
     decay_TT, since_start_T1, until_end_T1 = _decays(g_PBHT, like=q_PBHTD)
     if state_PBHDE is not None:
         v_PBHTE = v_PBHTE - since_start_T1 * (k_PBHTD @ state_PBHDE)
-    # Of this matrix the solve reads what is below the diagonal, and takes the diagonal for ones.
+    # The solve reads only what is below the diagonal of this matrix, and assumes ones on it.
     overlap_PBHTT = (beta_PBHT1 * k_PBHTD) @ keys_PBHDT * decay_TT
     u_PBHTE = torch.linalg.solve_triangular(
         overlap_PBHTT, beta_PBHT1 * v_PBHTE, upper=False, unitriangular=True
@@ -125,18 +125,18 @@ def _chunk(
 
 
 def _decays(g_PBHT: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What is left at i of what was written at j (none for j > i); at i of the chunk's start; at
-    its end of a write at j.
+    """Return the fractions that remain: at i of a write at j (0 for j > i), at i of the chunk's
+    initial state, and at the chunk's end of a write at j.
     """
     steps = like.shape[-2]
     lower_TT = like.new_ones(steps, steps).tril()
     if g_PBHT is None:
         one_T1 = like.new_ones(steps, 1)
         return lower_TT, one_T1, one_T1
-    # Sums over j+1..i, each added up on its own: a difference of sums from the start would cancel
-    # where decay is strong.
+    # Sums over j+1..i, each added up separately: a difference of sums from the start would cancel
+    # where the decay is strong.
     sums_PBHTT = (g_PBHT[..., None] * lower_TT.tril(-1)).cumsum(dim=-2)
     decay_PBHTT = sums_PBHTT.masked_fill(
         lower_TT == 0, -math.inf
-    ).exp()  # masked first: exp of the rest could overflow
+    ).exp()  # masked before exp, which could overflow
     return decay_PBHTT, g_PBHT.cumsum(dim=-1).exp()[..., None], decay_PBHTT[..., -1, :, None]

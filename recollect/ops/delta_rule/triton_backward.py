@@ -27,7 +27,7 @@ def walk_back_kernel(
     GATED: tl.constexpr, SINGLE: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """dR, dv and the gradients of the memories after each chunk but the last."""
+    """Compute dR, dv and the gradients of the memories after each chunk except the last."""
     parts: tl.constexpr = (VALUES + COLUMNS - 1) // COLUMNS
     program = tl.program_id(0).to(tl.int64)
     sequence, first = program // parts, (program % parts).to(tl.int32) * COLUMNS
@@ -86,7 +86,7 @@ def walk_back_kernel(
                 k = load_tile(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
                 dmemory = tl.dot(tl.trans(k), recalled, dmemory, input_precision=PRECISION)
                 store_tile(next_ptr, VALUES, key, KEYS, first, VALUES, dmemory, BLOCK_KEYS, COLUMNS)
-            tl.debug_barrier()  # what one thread has written another one reads
+            tl.debug_barrier()  # threads read what other threads wrote
 
 
 @triton.jit
@@ -98,8 +98,8 @@ def finish_kernel(
     GATED: tl.constexpr, SINGLE: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, BLOCK_VALUES: tl.constexpr,
 ):  # fmt: skip
-    """dq, dk, dbeta and dg of one chunk: first what needs value channels alone, then block after
-    block of key channels.
+    """Compute dq, dk, dbeta and dg of one chunk: first the parts that need only value channels,
+    then the key channels block by block.
     """
     tile = tl.program_id(0).to(tl.int64)
     sequence, chunk = tile // chunks, (tile % chunks).to(tl.int32)
@@ -114,7 +114,8 @@ def finish_kernel(
     dq_ptr, dk_ptr, _ = head_channels(dqkv_ptr, h, heads, KEYS, VALUES)
     solved_ptr += sequence * chunks * STEPS * VALUES
     reading_ptr += sequence * chunks * STEPS * VALUES
-    # Before the first chunk and after the last nothing is stored: those are zeros, and not read.
+    # The memory before the first chunk and the gradient after the last are zero; they are neither
+    # stored nor read.
     memories_ptr += (sequence * (chunks - 1) + chunk - 1) * KEYS * VALUES
     dmemories_ptr += (sequence * (chunks - 1) + chunk) * KEYS * VALUES
     kind = qkv_ptr.dtype.element_ty
@@ -154,13 +155,13 @@ def finish_kernel(
     if GATED:
         scores = tl.load(square_at(squares_ptr, 0, tiles, tile, STEPS)).to(tl.float32)
         overlap = tl.load(square_at(squares_ptr, 2, tiles, tile, STEPS)).to(tl.float32)
-        # Of position t all pairs j < t <= i.
+        # For position t, all pairs j < t <= i.
         pairs = tl.cumsum(dscores * scores + doverlap * overlap, axis=0, reverse=True)
         dg = tl.sum(tl.where(i > j, pairs, 0.0), axis=1)
     q_root = tl.load(root_at(roots_ptr, 0, tiles, tile, STEPS))
     k_root = tl.load(root_at(roots_ptr, 1, tiles, tile, STEPS))
-    # The roots of what these squares are multiplied with, too: q and k are not normalised
-    # themselves.
+    # These squares also include the roots of their factors, since q and k themselves are not
+    # normalised.
     decay = decay_matrix(g_ptr + row, heads, chunk, length, STEPS, GATED)
     dscores = dscores * decay
     doverlap = doverlap * decay

@@ -65,7 +65,7 @@ def squares_kernel(
 
 @triton.jit
 def _inside_blocks(overlap, beta, STEPS: tl.constexpr, BLOCK: tl.constexpr):
-    """H = N - N beta H of the blocks on the diagonal alone, row by row, all blocks at once."""
+    """Compute H = N - N beta H inside the diagonal blocks, row by row, for all blocks at once."""
     BLOCKS: tl.constexpr = STEPS // BLOCK
     number = tl.arange(0, BLOCKS)
     mine = (number[:, None] == number[None, :])[:, None, :, None]
@@ -74,7 +74,7 @@ def _inside_blocks(overlap, beta, STEPS: tl.constexpr, BLOCK: tl.constexpr):
         tl.where(mine, tl.reshape(overlap, (BLOCKS, BLOCK, BLOCKS, BLOCK)), 0.0), axis=2
     )
     turned = tl.reshape(tl.trans(overlap) * beta[:, None], (BLOCKS, BLOCK, BLOCKS, BLOCK))
-    # Turned, so that a row of N beta lies where the rows of H it meets are.
+    # Transposed, so that a row of N beta lies where the rows of H are that it is multiplied with.
     turned = tl.sum(tl.where(mine, turned, 0.0), axis=2)
     for i in range(1, BLOCK):
         factors = tl.sum(tl.where(column == i, turned, 0.0), axis=2)
@@ -87,7 +87,7 @@ def _inside_blocks(overlap, beta, STEPS: tl.constexpr, BLOCK: tl.constexpr):
 def _joined(
     inverse, overlap, beta, SIZE: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr
 ):
-    """H of blocks twice the size: (I - H beta) N (I - beta H) between the two halves of each."""
+    """Compute H for blocks of twice the size: (I - H beta) N (I - beta H) between their halves."""
     i, j = tl.arange(0, STEPS)[:, None], tl.arange(0, STEPS)[None, :]
     between = tl.where((i // (2 * SIZE) == j // (2 * SIZE)) & (i // SIZE > j // SIZE), overlap, 0.0)
     one = tl.where(i == j, 1.0, 0.0)
@@ -103,7 +103,7 @@ def walk_kernel(
     GATED: tl.constexpr, SINGLE: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_KEYS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Y, o and the memories before each chunk but the first."""
+    """Compute Y, o and the memories before each chunk except the first."""
     parts: tl.constexpr = (VALUES + COLUMNS - 1) // COLUMNS
     program = tl.program_id(0).to(tl.int64)
     sequence, first = program // parts, (program % parts).to(tl.int32) * COLUMNS
@@ -144,7 +144,7 @@ def walk_kernel(
         if not SINGLE:
             o += asked * (since * q_root * scale)[:, None]
             written = (u * (until * k_root)[:, None]).to(kind)
-            # The memory before the next chunk; behind the last one it is not read.
+            # The memory before the next chunk; after the last chunk it is not needed.
             for key in range(0, tl.where(chunk + 1 < chunks, KEYS, 0), BLOCK_KEYS):
                 memory = (
                     load_tile(
@@ -155,5 +155,5 @@ def walk_kernel(
                 k = load_tile(k_ptr, x_l, start, length, key, KEYS, STEPS, BLOCK_KEYS)
                 memory = tl.dot(tl.trans(k), written, memory, input_precision=PRECISION)
                 store_tile(next_ptr, VALUES, key, KEYS, first, VALUES, memory, BLOCK_KEYS, COLUMNS)
-            tl.debug_barrier()  # what one thread has written another one reads
+            tl.debug_barrier()  # threads read what other threads wrote
         store_tile(o_ptr, heads * VALUES, start, length, first, VALUES, o, STEPS, COLUMNS)

@@ -1,4 +1,5 @@
-"""What the kernels of the delta rule share: addresses of tiles, and the decays inside a chunk.
+"""Functions that the kernels of the delta rule share: addresses of tiles, and decays inside a
+chunk.
 
 Names and shapes as in triton_kernel.py.
 """
@@ -12,13 +13,13 @@ import triton.language as tl
 
 @triton.jit
 def place(sequence, heads, batch):
-    """Member, row and head."""
+    """Return member, row and head."""
     return sequence // heads // batch, sequence // heads % batch, sequence % heads
 
 
 @triton.jit
 def head_channels(start, h, heads, KEYS: tl.constexpr, VALUES: tl.constexpr):
-    """Where the channels of a head's q, k and v are in a row of all channels."""
+    """Return where the channels of a head's q, k and v are in a row of all channels."""
     q_ptr = start + h * KEYS
     return q_ptr, q_ptr + heads * KEYS, start + 2 * heads * KEYS + h * VALUES
 
@@ -27,8 +28,8 @@ def head_channels(start, h, heads, KEYS: tl.constexpr, VALUES: tl.constexpr):
 def _tile(
     start, row_stride, first_row, rows, first, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Pointers of a tile that starts at row `first_row` and column `first`,
-    and which of them exist.
+    """Return the pointers of a tile that starts at row `first_row` and column `first`, and which of
+    them are valid.
     """
     row, column = first_row + tl.arange(0, ROWS), first + tl.arange(0, COLUMNS)
     inside = (row < rows)[:, None] & (column < width)[None, :]
@@ -53,8 +54,8 @@ def store_tile(
 
 @triton.jit
 def square_at(squares_ptr, number: tl.constexpr, tiles, tile, STEPS: tl.constexpr):
-    """Pointers of the square of one kind and chunk; `tile` counts the chunks of all sequences, of
-    which there are `tiles`.
+    """Return the pointers of the square of one kind and chunk; `tile` is the index among the chunks
+    of all sequences, `tiles` their number.
     """
     step = tl.arange(0, STEPS)
     start = squares_ptr + (number * tiles + tile) * STEPS * STEPS
@@ -68,8 +69,8 @@ def root_at(roots_ptr, number: tl.constexpr, tiles, tile, STEPS: tl.constexpr):
 
 @triton.jit
 def load_scalars(start, heads, chunk, length, ahead: tl.constexpr, STEPS: tl.constexpr):
-    """One number per position of a chunk, `ahead` positions later but not beyond the chunk; zeros
-    where there is nothing.
+    """Load one number per position of a chunk, `ahead` positions later but not beyond the chunk;
+    zeros outside.
     """
     step = tl.arange(0, STEPS) + ahead
     position = chunk * STEPS + step
@@ -80,21 +81,21 @@ def load_scalars(start, heads, chunk, length, ahead: tl.constexpr, STEPS: tl.con
 
 @triton.jit
 def decay_matrix(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr):
-    """What is left at i of a write at j; nothing above the diagonal."""
+    """Return the fraction of a write at j that remains at i; zero above the diagonal."""
     i, j = tl.arange(0, STEPS)[:, None], tl.arange(0, STEPS)[None, :]
     decay = tl.where(i >= j, 1.0, 0.0)
     if GATED:
         g = load_scalars(g_ptr, heads, chunk, length, 0, STEPS)
-        # Sums over j+1..i, each added up on its own: a difference of sums from the start would
-        # cancel where decay is strong.
+        # Sums over j+1..i, each added up separately: a difference of sums from the start would
+        # cancel where the decay is strong.
         decay = tl.where(i >= j, tl.exp(tl.cumsum(tl.where(i > j, g[:, None], 0.0), axis=0)), 0.0)
     return decay
 
 
 @triton.jit
 def chunk_borders(g_ptr, heads, chunk, length, STEPS: tl.constexpr, GATED: tl.constexpr):
-    """What is left at each position of the chunk's start, at its end of a write at each position,
-    and there of its start.
+    """Return the fractions that remain: at each position of the chunk's initial state, at its end
+    of a write at each position, and at its end of the initial state.
     """
     since = tl.full((STEPS,), 1.0, tl.float32)
     until = since

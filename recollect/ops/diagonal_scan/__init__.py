@@ -7,7 +7,7 @@ from recollect.ops.dispatch import use_triton
 
 
 def diagonal_scan(a: Tensor, x: Tensor) -> Tensor:
-    """All h_t = a_t h_{t-1} + x_t, in the shape (P, B, L, ...) that `a` and `x` have,
+    """Return all h_t = a_t h_{t-1} + x_t, in the shape (P, B, L, ...) of `a` and `x`,
     differentiable in both.
 
     The decay a_0 has no effect.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def diagonal_scan(a: Tensor, x: Tensor) -> Tensor:
-    """All h_t, in the shape (P, B, L, ...) that `a` and `x` have, differentiable in both.
+    """Return all h_t, in the shape (P, B, L, ...) of `a` and `x`, differentiable in both.
 
     The decay a_0 has no effect.
     """
@@ -42,6 +42,6 @@ class _Scan(torch.autograd.Function):
 
 
 def _accumulate(decays: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Add to each of the values, in place, the one before it times the decay between the two."""
+    """Add to each value, in place, its predecessor times the decay between the two."""
     for decay, before, value in zip(decays, values, values[1:], strict=False):
         value.addcmul_(decay, before)

@@ -65,7 +65,7 @@ class _Scan(torch.autograd.Function):
 
 
 def _two_channel_axes(x: Tensor) -> Tensor:
-    """(P, B, L, ...) as (P, B, L, E, C); a view of up to two axes of channels."""
+    """View (P, B, L, ...) as (P, B, L, E, C), for up to two axes of channels."""
     if x.dim() == 3:
         return x[..., None, None]
     return x.unsqueeze(3) if x.dim() == 4 else x.flatten(3, -2)
@@ -87,7 +87,7 @@ def _grid(x_PBLEC: Tensor, tile: dict[str, int]) -> tuple[int]:
 
 @triton.jit
 def _place(batch, outer, channels, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The member, batch rows, outer and inner channels of this program, and which of them exist."""
+    """Return member, batch rows, outer and inner channels of this program, and which are valid."""
     parts, tiles = tl.cdiv(channels, COLUMNS), tl.cdiv(batch * outer, ROWS)
     index = tl.program_id(0) // parts
     column = (tl.program_id(0) % parts) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -109,7 +109,7 @@ def _forward(
     h_ptr += ((member * batch + row) * length * outer + e) * channels + c
     h = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for t in range(length):
-        # The first decay has no effect, even if it is no number.
+        # The first decay has no effect, even if it is NaN.
         a = tl.load(a_ptr, mask=inside & (t > 0), other=0.0).to(tl.float32)
         h = a * h + tl.load(x_ptr, mask=inside, other=0.0).to(tl.float32)
         tl.store(h_ptr, h.to(h_ptr.dtype.element_ty), mask=inside)

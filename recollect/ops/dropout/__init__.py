@@ -1,8 +1,8 @@
-"""Dropout whose mask is a function: element n of member p is kept if the random number at counter n
-of the member's stream says so (ops/randomness.py). The same elements are dropped by every form, on
-every device, and by a kernel that asks for a few of them alone.
+"""Dropout whose mask is a function: the random number at counter n of member p's stream decides
+whether element n is kept (ops/randomness.py). Every form drops the same elements, on every device,
+and so does a kernel that computes only a few of them.
 
-Shapes: P population, B batch, H heads, K queries that are asked for, L length.
+Shapes: P population, B batch, H heads, K requested queries, L length.
 """
 
 from typing import NamedTuple
@@ -17,11 +17,11 @@ class Mask(NamedTuple):
     """Which elements are dropped."""
 
     stream_P: Tensor  # int64
-    share: float  # of elements that are dropped; the others are divided by 1 - share
+    share: float  # fraction of elements that are dropped; the others are divided by 1 - share
 
 
 def drop(x: Tensor, mask: Mask) -> Tensor:
-    """x (P, ...) with its share dropped; counters are the places within a member."""
+    """Return x (P, ...) with dropout; an element's counter is its index within the member."""
     if use_triton(x):
         from recollect.ops.dropout import triton_kernel
 
@@ -30,7 +30,7 @@ def drop(x: Tensor, mask: Mask) -> Tensor:
 
 
 def drop_queries(weights_PBHKL: Tensor, mask: Mask, where_BK: Tensor) -> Tensor:
-    """Some rows of a square: query k of a row has the counters of the query that stands at
+    """Drop some rows of a square: query k of a row has the counters of the query at position
     where_BK[b, k] among all L.
     """
     return plain.drop_queries(weights_PBHKL, *mask, where_BK)

@@ -1,4 +1,5 @@
-"""Dropout as one pass over memory: the mask is made where it is needed, in the backward again.
+"""Dropout as one pass over memory: the mask is computed where it is needed, and again in the
+backward.
 
     y = x [t(n) >= t_least] / (1 - share)        dx = dy [t(n) >= t_least] / (1 - share)
 
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from recollect.ops import randomness
 
-ELEMENTS = 1024  # of a program: 4 warps, 8 per thread
+ELEMENTS = 1024  # per program: 4 warps, 8 elements per thread
 STEP = tl.constexpr(randomness.STEP)
 FIRST, SECOND = tl.constexpr(randomness.FIRST), tl.constexpr(randomness.SECOND)
 
@@ -33,7 +34,7 @@ def drop(x: Tensor, stream_P: Tensor, share: float) -> Tensor:
 
 
 def least_kept(share: float) -> int:
-    """The smallest of the 2^52 numbers that is kept."""
+    """Return the smallest of the 2^52 numbers that is kept."""
     return math.ceil(Fraction(share) * 2**52 - Fraction(1, 2))
 
 
@@ -63,7 +64,7 @@ def _launch(x: Tensor, stream_P: Tensor, share: float) -> Tensor:
 
 @triton.jit
 def is_kept(stream, counter, least):
-    """Whether these elements stay; `counter` is int64."""
+    """Whether these elements are kept; `counter` is int64."""
     z = counter.to(tl.uint64) * STEP + stream.to(tl.uint64)
     z = (z ^ (z >> 30)) * FIRST
     z = (z ^ (z >> 27)) * SECOND

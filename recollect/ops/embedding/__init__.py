@@ -1,4 +1,4 @@
-"""Look-up of ids in one table per member; the ids are those of all members, or each has its own.
+"""Look-up of ids in one table per member; the ids are shared by all members, or each has its own.
 
 Shapes: P population, V entries, D width, B batch, L length.
 """
@@ -22,7 +22,7 @@ def embedding(table_PVD: Tensor, ids_BL: Tensor) -> Tensor:
 
 
 def _own(table_PVD: Tensor, ids_PBL: Tensor) -> Tensor:
-    """One look-up of all rows in the table of all entries: the ids of p shifted by p V."""
+    """Look up all rows in one table of all entries, with the ids of member p shifted by p V."""
     population, entries, width = table_PVD.shape
     offsets_P = torch.arange(population, device=ids_PBL.device) * entries
     ids_RL = (ids_PBL + offsets_P[:, None, None]).flatten(0, 1)

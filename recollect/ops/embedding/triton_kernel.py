@@ -7,12 +7,12 @@ Shapes: P population, V entries, D width, N = B * L ids.
 
 The ids are the same for all members, so they are sorted once. A program then sums the runs inside a
 chunk of the sorted list. One id may fill most of the list (the filler of a task): a run that
-crosses the border of a chunk leaves its part of the sum beside the table, and a second pass adds up
-the parts. Every sum has one order, which depends on the ids alone.
+crosses the border of a chunk writes its part of the sum to a separate buffer, and a second pass
+adds up the parts. Every sum has one order, which depends only on the ids.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
-# Triton types what a kernel is given by itself, at its first call.
+# Triton types the arguments of a kernel itself, at the first call.
 
 from typing import Any
 
@@ -21,13 +21,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Rows and columns that a program treats: 16 KB of fp32, 32 numbers per thread of four warps. A
-# row's part is 256 bytes, two whole lines of the cache, wherever the row lies. The parts that
-# chunks leave are 2 / CHUNK of the gradient at most.
+# Rows and columns of a program: 16 KB of fp32, 32 numbers per thread of four warps. The part of a
+# row is 256 bytes, two whole cache lines, wherever the row lies. The parts that chunks leave are at
+# most 2 / CHUNK of the gradient.
 CHUNK = 64
 WIDEST_BLOCK = 64
 WARPS = 4
-PARTS = 32  # of one run, that the second pass reads at a time
+PARTS = 32  # of one run, read at a time by the second pass
 
 
 def embedding(table_PVD: Tensor, ids_BL: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class _Embedding(torch.autograd.Function):
         (ids_BL,) = ctx.saved_tensors
         g = grads[0].contiguous()
         population, width = g.shape[0], g.shape[-1]
-        # Four bytes to sort by instead of eight; stable, so that equal ids are summed in the order
+        # Sorting by four bytes instead of eight; stable, so that equal ids are summed in the order
         # of the rows.
         ids_N, order_N = torch.sort(ids_BL.flatten().to(torch.int32), stable=True)
         chunks, block, blocks = _blocks(ids_BL, width)
@@ -99,14 +99,14 @@ class _Embedding(torch.autograd.Function):
 
 
 def _blocks(ids: Tensor, width: int) -> tuple[int, int, int]:
-    """Chunks of ids, columns of a block, blocks of columns."""
+    """Return the chunks of ids, the columns of a block, and the blocks of columns."""
     block = min(triton.next_power_of_2(width), WIDEST_BLOCK)
     return triton.cdiv(ids.numel(), CHUNK), block, triton.cdiv(width, block)
 
 
 @triton.jit
 def _place(chunks, D, BLOCK: tl.constexpr):
-    """Member, chunk and columns of this program; the blocks of one row are neighbours."""
+    """Return member, chunk and columns of this program; the blocks of one row are neighbours."""
     program, blocks = tl.program_id(0), tl.cdiv(D, BLOCK)
     columns = (program % blocks) * BLOCK + tl.arange(0, BLOCK)
     return (program // blocks // chunks).to(tl.int64), (program // blocks) % chunks, columns
@@ -126,8 +126,8 @@ def _look_up(table, ids, out, N, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.co
 def _sum_runs(
     g, ids, order, dtable, parts, N, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """The sums of all runs inside a chunk; those of runs that cross its borders go to parts[0]
-    (began before) or parts[1].
+    """Sum all runs inside a chunk; sums of runs that cross its borders go to parts[0] (began
+    before) or parts[1].
     """
     member, chunk, columns = _place(chunks, D, BLOCK)
     rows = chunk * CHUNK + tl.arange(0, CHUNK)
@@ -142,7 +142,7 @@ def _sum_runs(
         other=0.0,
     )
 
-    # A running sum that starts again with every run; at the end of a run it is the run's.
+    # A running sum that restarts with every run; at the end of a run it is the run's sum.
     begins = (id_here != id_before).to(tl.int32)[:, None] + tl.zeros([CHUNK, BLOCK], tl.int32)
     _, sums = tl.associative_scan((begins, x.to(tl.float32)), 0, _add_unless_it_begins)
 
@@ -173,7 +173,7 @@ def _add_unless_it_begins(begins_a, sum_a, begins_b, sum_b):
 def _join_runs(
     ids, dtable, parts, V, D, chunks, CHUNK: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr
 ):
-    """Where a run begins in this chunk and leaves it, all its parts."""
+    """Add up all parts of a run that begins in this chunk and continues beyond it."""
     member, chunk, columns = _place(chunks - 1, D, BLOCK)
     id_before_chunk = tl.load(ids + chunk * CHUNK - 1, mask=chunk > 0, other=-1)
     last_id = tl.load(ids + chunk * CHUNK + CHUNK - 1)

@@ -15,9 +15,10 @@ __all__ = ["few_columns", "project_per_head"]
 def project_per_head(
     x: Tensor, layers: Sequence[tuple[Tensor, Tensor | None]]
 ) -> tuple[Tensor, ...]:
-    """x (P, ..., I) through each layer, a weight (P, I, H) and perhaps a bias (P, H): (P, ..., H).
+    """Apply each layer, a weight (P, I, H) and perhaps a bias (P, H), to x (P, ..., I): (P, ...,
+    H).
 
-    A GPU computes them together: products of few columns are slow there.
+    A GPU computes them together: products with few columns are slow there.
     """
     if not use_triton(x):
         return tuple(linear(x, *layer) for layer in layers)

@@ -1,5 +1,5 @@
-"""Products with few columns, such as a gate's number per head,
-by as many as tensor cores' kernels want.
+"""Products with few columns, such as a gate's number per head, padded to the number of columns that
+tensor cores need.
 
 Shapes: P population, E channels, G columns.
 """
@@ -12,8 +12,8 @@ ALIGNED = 8  # columns: 16 bytes in bfloat16
 
 
 def few_columns(x: Tensor, weight_PEG: Tensor) -> Tensor:
-    """x (P, ..., E) times a matrix per member, (P, ..., G); columns of zeros are added for the
-    product and cut off.
+    """Return x (P, ..., E) times a matrix per member, (P, ..., G); columns of zeros are added for
+    the product and removed afterwards.
     """
     columns = weight_PEG.shape[2]
     product_PMG = torch.bmm(x.flatten(1, -2), F.pad(weight_PEG, (0, -columns % ALIGNED)))

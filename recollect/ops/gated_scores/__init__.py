@@ -1,4 +1,4 @@
-"""Linear attention whose scores carry a gate per row and one per column; equations in plain.py."""
+"""Linear attention whose scores have a gate per row and one per column; equations in plain.py."""
 
 from torch import Tensor
 
@@ -15,8 +15,8 @@ def gated_scores(
     skip_PH: Tensor | None = None,
     where_BK: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """y_PBHKE and total_PBHK, differentiable in all but `where_BK`, the positions of the queries;
-    without it there is a query at every position.
+    """Return y_PBHKE and total_PBHK, differentiable in everything except `where_BK`, the positions
+    of the queries; without it there is a query at every position.
     """
     arguments = (q_PBGKD, k_PBGLD, v_PBHLE, row_PBHK, column_PBHL, skip_PH, where_BK)
     if use_triton(q_PBGKD, k_PBGLD, v_PBHLE):

@@ -1,12 +1,12 @@
-"""Linear attention whose scores carry a gate per row and one per column:
+"""Linear attention whose scores have a gate per row and one per column:
 retention, state space duality, xLSTM's memory.
 
     w_ij = (q_i . k_j) exp(row_i + column_j) for j <= i, plus skip where i = j
     y_i = sum_j w_ij v_j        total_i = sum_j w_ij
 
 Shapes: P population, B batch, H heads, G = H or 1 (queries and keys that all heads share), L
-length, K queries (one at each position, or fewer, each at a position of its own), D channels of a
-key, E of a value. The gates are logarithms in float64: as running sums of decays they are large and
+length, K queries (one at each position, or fewer, each with its own position), D channels of a key,
+E of a value. The gates are logarithms in float64: as running sums of decays they are large and
 their differences small, and in float32 a decay of e^-1 per step would be wrong by 1e-5 after 200
 steps. row_i + column_j must be of moderate size for j <= i.
 """

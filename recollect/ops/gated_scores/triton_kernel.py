@@ -1,5 +1,4 @@
-"""Kernels of `gated_scores`: blocks of scores are made, used and forgotten on chip,
-forward and backward.
+"""Kernels of `gated_scores`: blocks of scores exist only on chip, forward and backward.
 
 With s_ij = q_i . k_j, e_ij = exp(row_i + column_j), w = s e + skip 1[i = j], and the gradients dy
 of y and dtotal of total:
@@ -9,10 +8,10 @@ of y and dtotal of total:
     drow_i = sum_j ds_ij s_ij = q_i . dq_i      dcolumn_j = k_j . dk_j
     dskip = sum over rows and i of dw_ii
 
-y, dq, dk and dv are made alike, by one kernel: a product of two tensors gives a square of w or of
-ds, and its product with a third is added up. A program has a block of queries and walks over the
-keys they see or, for dk and dv, a block of keys and walks over the queries that see them; its
-square is then transposed. Nothing is kept for the backward but the inputs.
+One kernel computes y, dq, dk and dv in the same way: a product of two tensors gives a square of w
+or of ds, and its product with a third is added up. A program has a block of queries and walks over
+the keys they see or, for dk and dv, a block of keys and walks over the queries that see them; its
+square is then transposed. Only the inputs are kept for the backward.
 
     made    square    of        meets    summed over                            and
     y       w         q, k      v        keys                                   total
@@ -22,8 +21,8 @@ square is then transposed. Nothing is kept for the backward but the inputs.
 
 drow, dcolumn and parts of dskip are made for each head.
 
-Shapes as in plain.py; in the kernel R rows and C columns of a square, PRODUCT channels
-that it is a sum over, MADE channels of what is made.
+Shapes as in plain.py; in the kernel R rows and C columns of a square, PRODUCT channels that it is a
+sum over, MADE channels of the result.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -39,9 +38,9 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 
 BLOCK = 64  # positions: a square of scores is 32 floats per thread of four warps
-WIDEST = 256  # channels of what a program adds up beside them: 128 floats per thread
-# for products as exact as float32: three of them, of operands that are split in two in shared
-# memory
+WIDEST = 256  # channels that a program adds up in addition: 128 floats per thread
+# The limit for products as exact as float32: each is three products of operands that are split in
+# two in shared memory.
 WIDEST_EXACT = 128
 
 
@@ -95,7 +94,7 @@ class _GatedScores(torch.autograd.Function):
         dy, dtotal = _dense(grads[0]), grads[1].contiguous()
         dq, dk, dv = (_heads_last(x) for x in (q, k, v))
         drow, dcolumn = torch.empty_like(row), torch.empty_like(column)
-        # Of each block of keys: what its diagonal adds to the gradient of the direct path.
+        # For each block of keys: its diagonal's part of the gradient of the direct path.
         blocks = triton.cdiv(v.shape[3], _block(v.shape[3]))
         diagonal = (
             None
@@ -114,8 +113,8 @@ def _launch(
     gates: tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
     sums: Tensor | None, diagonal: Tensor | None, *, keys: bool, gradients: bool,
 ) -> None:  # fmt: skip
-    """`made` from the three tensors `read`;
-    `own` is what it is the gradient of, where a gate's gradient needs that.
+    """Compute `made` from the three tensors `read`; `own` is the tensor whose gradient it is, if a
+    gate's gradient needs it.
     """
     row, column, _, where, _ = gates
     population, batch, heads, queries = row.shape
@@ -125,12 +124,12 @@ def _launch(
     summed = gradients and groups < heads
     block, across = _block(outer), _block(inner)
     product_width, made_width = read[0].shape[4], made.shape[4]
-    # Bytes that a position brings along. Up to 512 two programs fit on a multiprocessor although
-    # the next step of a walk is loaded during this one; beyond 1024 (float32) four warps would not
-    # have the registers to load a block.
+    # Bytes per position. Up to 512, two programs fit on a multiprocessor even though the next step
+    # of a walk is loaded during this one; beyond 1024 (float32) four warps would not have the
+    # registers to load a block.
     carried = (product_width + made_width) * made.element_size()
-    # Of 7 or 8 channels in tiles of 16 that are loaded ahead Triton 3.6 makes wrong sums
-    # (docs/decisions/triton-faults-on-hopper.md); wide ones were right.
+    # With 7 or 8 channels in tiles of 16 that are loaded ahead, Triton 3.6 computes wrong sums
+    # (docs/decisions/triton-faults-on-hopper.md); wide tiles were correct.
     overlapped = carried <= 512 and inner > across and min(product_width, made_width) >= BLOCK
     _walk[(population * batch * (groups if summed else heads) * triton.cdiv(outer, block),)](
         *_strided(*read, made, made if own is None else own), *gates, sums, diagonal,
@@ -149,13 +148,13 @@ def _block(positions: int) -> int:
 
 
 def _dense(x: Tensor) -> Tensor:
-    """With its channels beside each other, all that a kernel asks for."""
+    """Return x with adjacent channels, which is all that a kernel requires."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
 def _heads_last(like: Tensor) -> Tensor:
-    """Like q, k or v, with the channels of all heads of a position beside each other, as a
-    product's gradient has them.
+    """Return a tensor like q, k or v with the channels of all heads of a position adjacent, as in
+    the gradient of a product.
     """
     population, batch, heads, length, width = like.shape
     return like.new_empty(population, batch, length, heads, width).transpose(2, 3)
@@ -183,7 +182,7 @@ def _tile(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Positions from `first` on of one sequence and head, and which of them there are."""
+    """Return positions from `first` on of one sequence and head, and which of them are valid."""
     position = first + tl.arange(0, ROWS)
     channel = tl.arange(0, COLUMNS)
     place = (
@@ -218,10 +217,10 @@ def _load(
 def _side(
     gate_ptr, where_ptr, sequence, b, first, length, PLACED: tl.constexpr, SIZE: tl.constexpr
 ):
-    """A gate of each position, as the sum of two numbers in float32, and where the position is; one
-    beyond the end is at -1.
+    """Return a gate for each position, as the sum of two numbers in float32, and the position
+    itself; it is -1 beyond the end.
 
-    Sums of two such pairs are as exact as float32 can say, and need no square of numbers in
+    Sums of two such pairs are as exact as float32 can represent, and need no square of numbers in
     float64.
     """
     number = first + tl.arange(0, SIZE)
@@ -246,8 +245,8 @@ def _walk(
     R: tl.constexpr, C: tl.constexpr, PRODUCT: tl.constexpr, MADE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """made = sum over columns of (w or ds) c, where the square comes from a b^T;
-    its rows are keys, or queries.
+    """Compute made = sum over columns of (w or ds) c, where the square comes from a b^T; its rows
+    are keys, or queries.
     """
     SUMMED: tl.constexpr = GRADIENTS and SHARED
     outer, inner = (length, queries) if KEYS else (queries, length)
@@ -258,15 +257,15 @@ def _walk(
     programs = 1 if SUMMED else heads
     own_head, b, p = program % programs, program // programs % batch, program // programs // batch
     made = tl.zeros([R, MADE], dtype=tl.float32)
-    # Each at its own place, queries see no later key, and keys are seen by no earlier query.
+    # With a query at each position, queries see no later key, and no earlier query sees a key.
     start = first // C * C if KEYS and EVERYWHERE else 0
     end = tl.minimum(first + R, inner) if EVERYWHERE and not KEYS else inner
     for number in range(heads if SUMMED else 1):
         h = number if SUMMED else own_head
         group = 0 if SHARED else h
         sequence = (p * batch + b) * heads + h
-        # w comes of queries and keys, which heads may share, and meets values; with ds it is the
-        # other way round.
+        # w comes from queries and keys, which heads may share, and multiplies values; for ds it is
+        # the other way round.
         h_product, h_made = (h, group) if GRADIENTS else (group, h)
         gate_ptr, other_ptr = (column_ptr, row_ptr) if KEYS else (row_ptr, column_ptr)
         high_R, low_R, place_R = _side(

@@ -7,8 +7,8 @@ from recollect.ops.gla import plain
 
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """(..., L, L) from three (..., L, D), differentiable in all of them; the decay of the first
-    position has no effect.
+    """Return (..., L, L) from three (..., L, D), differentiable in all of them; the decay of the
+    first position has no effect.
     """
     if use_triton(q, k, log_decay):
         from recollect.ops.gla import triton_kernel

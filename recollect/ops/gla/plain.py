@@ -7,15 +7,15 @@ Shapes: M sequences (any leading axes), L length, D channels; S steps of half a 
 <= 0 is the log of a decay.
 
 The usual split exp(G_i) exp(-G_j) of the running sum G overflows as soon as a block forgets by more
-than e^88, and a learnt gate may. Here the sequence is halved again and again: of two positions that
-a halving first puts apart, the later one decays from the border up to itself, the earlier one from
-itself up to the border. Both exponents are sums of g and thus <= 0, and no sum is a difference of
-larger ones, so nothing overflows and no digits are lost. A halving is one batched product, log2(L)
-of them fill the matrix.
+than e^88, which a learnt gate may do. Here the sequence is halved repeatedly. When a halving first
+separates two positions, the earlier one decays from itself to the border and the later one from the
+border to itself. Both exponents are sums of g and thus <= 0, and no sum is a difference of larger
+ones, so nothing overflows and no digits are lost. A halving is one batched product, and log2(L)
+halvings fill the matrix.
 
 The backward goes through the same halvings. It computes the decays again, so that only q, k and g
-are kept, and it gives each g_t the pairs j < t <= i and no other, where the usual difference of q
-dq and k dk would cancel what lies on one side of t.
+are kept, and it adds to each g_t only the pairs j < t <= i. In the usual difference of q dq and k
+dk, the pairs on one side of t would have to cancel.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ from torch import Tensor
 
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """(..., L, L) from three (..., L, D), differentiable in all of them;
-    g of the first position has no effect.
+    """Return (..., L, L) from three (..., L, D), differentiable in all of them; g of the first
+    position has no effect.
     """
     *lead, length, width = q.shape
     padding = 2 ** (length - 1).bit_length() - length
@@ -76,34 +76,36 @@ class _DecayedScores(torch.autograd.Function):
 
 
 def _halvings(length: int) -> Iterator[int]:
-    """L/2, L/4, ..., 1."""
+    """Yield L/2, L/4, ..., 1."""
     while length > 1:
         length //= 2
         yield length
 
 
 def _halves(x_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
-    """The earlier and the later half of every block, two views (M, N, S, D)."""
+    """Return the earlier and the later half of every block, two views (M, N, S, D)."""
     earlier, later = x_MLD.unflatten(1, (-1, 2, half)).unbind(2)
     return earlier, later
 
 
 def _decays(g_MLD: Tensor, half: int) -> tuple[Tensor, Tensor]:
-    """What is left at the border of an earlier position, and at a later position of the border."""
+    """Return the fraction of an earlier position that remains at the border, and of the border at a
+    later position.
+    """
     earlier_MNSD, later_MNSD = _halves(g_MLD, half)
-    # A position's own decay is not part of what comes after it.
+    # A position's own decay does not apply to what it writes.
     to_border = _sums_from_here(F.pad(earlier_MNSD[:, :, 1:], (0, 0, 0, 1)))
     return to_border.exp_(), later_MNSD.cumsum(2).exp_()
 
 
 def _sums_from_here(x_MNSD: Tensor) -> Tensor:
-    """Every position with all that follow it."""
+    """Sum each position with all that follow it."""
     return x_MNSD.flip(2).cumsum(2).flip(2)
 
 
 def _between_halves(x_MLL: Tensor, half: int) -> Tensor:
-    """Rows of the later half and columns of the earlier half of every block on the diagonal, a view
-    (M, N, S, S).
+    """Return the rows of the later half and columns of the earlier half of every diagonal block, a
+    view (M, N, S, S).
     """
     count = x_MLL.shape[1] // (2 * half)
     blocks_MSSN = x_MLL.view(-1, count, 2 * half, count, 2 * half).diagonal(dim1=1, dim2=3)

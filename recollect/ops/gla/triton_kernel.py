@@ -6,21 +6,21 @@ decays of any strength.
 Shapes: M sequences, L length, D channels (up to 128 in one go), K tiles of a sequence; rows i of
 tile I, columns j of tile J.
 
-Between two tiles the decay is split at a border that lies between them: from j up to it and from it
-up to i, both sums of g and thus <= 0, and the scores are one product. Inside a tile there is no
-border; one column after another, the sums from j + 1 to i are continued by one position each. So no
-sum is ever a difference of larger ones, as in the plain halvings, with K = L / 16 tiles to visit
-per row instead of log2(L) passes over everything.
+Between two tiles the decay is split at a border between them: from j to the border and from the
+border to i. Both are sums of g and thus <= 0, and the scores are one product. Inside a tile there
+is no border; column by column, the sums from j + 1 to i are extended by one position. So no sum is
+ever a difference of larger ones, as in the plain halvings, with K = L / 16 tiles to visit per row
+instead of log2(L) passes over everything.
 
-Backward, e[i, j, c] the terms of sum dscores * scores:
+Backward, with e[i, j, c] the terms of sum dscores * scores:
 
     dq_i = sum_{j<=i} dscores_ij k_j decay_ij        dk_j = sum_{i>=j} dscores_ij q_i decay_ij
     dg_t = sum_{j<t<=i} e_ij
 
 The rows' kernel gives dq and all that happens inside a tile, the columns' kernel the rest of dk. Of
 dg_t the pairs with i in the tile of t are sums of q dq from t on, those with j in it sums of k dk
-before t, and those around it totals of pairs of tiles (M, K, K, D): each pair enters where it
-belongs, nothing is cancelled.
+before t, and those around it totals of pairs of tiles (M, K, K, D): each pair is added only where
+it belongs, and nothing cancels.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg, var-annotated, misc"
@@ -32,13 +32,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# the smallest product of tl.dot; the exponentials inside tiles are 16 / L of those of all pairs
+# The smallest product of tl.dot; the exponentials inside tiles are 16 / L of those of all pairs.
 TILE = 16
 WIDEST = 128  # channels: a tile is then 2,048 floats, 16 registers of each thread
 
 
 def decayed_scores(q: Tensor, k: Tensor, log_decay: Tensor) -> Tensor:
-    """(..., L, L) from three (..., L, D)."""
+    """Return (..., L, L) from three (..., L, D)."""
     *lead, length, width = q.shape
     flat = [x.reshape(-1, length, width) for x in (q, k, log_decay)]
     groups = zip(*(x_MLD.split(WIDEST, dim=-1) for x_MLD in flat), strict=True)
@@ -65,7 +65,7 @@ class _DecayedScores(torch.autograd.Function):
         dscores_MLL = grads[0].contiguous()
         sequences, length, width = q_MLD.shape
         dq_MLD = torch.empty_like(q_MLD)
-        # Two kernels write to them: float32 in between, whatever the inputs are.
+        # Two kernels write to them: float32 in between, whatever the dtype of the inputs.
         dk_MLD, dg_MLD = (torch.empty_like(x, dtype=torch.float32) for x in (k_MLD, g_MLD))
         if dq_MLD.numel():
             grid, shape = _launch(q_MLD)
@@ -92,7 +92,8 @@ class _DecayedScores(torch.autograd.Function):
 
 
 def _launch(q_MLD: Tensor) -> tuple[tuple[int], dict[str, int]]:
-    """One program for each sequence and tile; one warp for every 32 channels.
+    """Return grid and options: one program for each sequence and tile, one warp for every 32
+    channels.
 
     Without pipelining (num_stages) more programs fit: a third of the shared memory, 119 instead of
     186 registers.
@@ -155,7 +156,7 @@ def _rows_kernel(
     q_ptr, k_ptr, g_ptr, dscores_ptr, dq_ptr, dk_ptr, dg_ptr, totals_ptr, length,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """dq of one tile, the pairs inside it of dk and dg, the pairs with earlier tiles of dg,
+    """Compute dq of one tile, the pairs inside it of dk and dg, the pairs with earlier tiles of dg,
     and their totals.
     """
     sequence, mine, tiles = _place(length, TILE)
@@ -211,7 +212,7 @@ def _columns_kernel(
     q_ptr, k_ptr, g_ptr, dscores_ptr, dk_ptr, dg_ptr, totals_ptr, length,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Adds to dk and dg of one tile the pairs with later tiles, and to dg those around the tile;
+    """Add to dk and dg of one tile the pairs with later tiles, and to dg the pairs around the tile;
     totals are summed along J.
     """
     sequence, mine, tiles = _place(length, TILE)
@@ -236,12 +237,12 @@ def _columns_kernel(
         dscores = _load_scores(dscores_ptr, other, mine, length, TILE)
         dk += tl.dot(tl.trans(dscores), later, input_precision="ieee")
         between += tl.sum(g, axis=0)
-        before = channel < tl.where(mine > 0, WIDTH, 0)  # nothing is around the first tile
+        before = channel < tl.where(mine > 0, WIDTH, 0)  # no pairs are around the first tile
         around += tl.load(
             totals_ptr + (other * tiles + mine - 1) * WIDTH + channel, mask=before, other=0.0
         )
     dk *= tl.exp(_until_end(g_ptr, mine, length, WIDTH, PADDED, TILE))
-    # Sums over j < t: a product with ones, for a running sum without its last term would be a
+    # Sums over j < t are a product with ones, since a running sum without its last term would be a
     # difference.
     earlier = (local[None, :] < local[:, None]).to(tl.float32)
     k = _tile(k_ptr, mine, 0, length, WIDTH, PADDED, TILE)
@@ -254,8 +255,8 @@ def _columns_kernel(
 
 @triton.jit
 def _place(length, TILE: tl.constexpr):
-    """The sequence of this program, its tile and the number of tiles;
-    inside a sequence 32 bits are enough.
+    """Return the sequence of this program, its tile and the number of tiles; inside a sequence 32
+    bits are enough.
     """
     tiles = tl.cdiv(length, TILE)
     program = tl.program_id(0)
@@ -266,9 +267,7 @@ def _place(length, TILE: tl.constexpr):
 def _tile(
     x_ptr, number, ahead, length, WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr
 ):
-    """(TILE, PADDED) of x, `ahead` positions later but not beyond the tile's end;
-    zeros where there is nothing.
-    """
+    """Load (TILE, PADDED) of x, `ahead` positions later within the tile; zeros outside."""
     local = tl.arange(0, TILE) + ahead
     channel = tl.arange(0, PADDED)
     row = number * TILE + local
@@ -282,7 +281,7 @@ def _tile(
 def _until_end(
     g_ptr, number, length, WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr
 ):
-    """What decays from each position of a tile to the tile's end: its own decay is behind it."""
+    """Return the log decay after each position of a tile up to the tile's end."""
     return tl.cumsum(_tile(g_ptr, number, 1, length, WIDTH, PADDED, TILE), axis=0, reverse=True)
 
 
@@ -290,7 +289,7 @@ def _until_end(
 def _next(
     g_ptr, number, j, local, length, WIDTH: tl.constexpr, PADDED: tl.constexpr, TILE: tl.constexpr
 ):
-    """g of position j + 1 of a tile for the rows after j; there are none after the last."""
+    """Return g of position j + 1 of a tile for the rows after j; there are none after the last."""
     return tl.where(
         (local > j)[:, None],
         _row(g_ptr, number * TILE + j + 1, length, WIDTH, PADDED)[None, :],

@@ -15,7 +15,7 @@ __all__ = ["gru", "gru_step"]
 def gru(
     x_PBLD: Tensor, into_PDG: Tensor, bias_PG: Tensor, recur_PDG: Tensor, recur_bias_PG: Tensor
 ) -> Tensor:
-    """h_PBLD from h = 0, differentiable in all arguments."""
+    """Return h_PBLD from h = 0, differentiable in all arguments."""
     if use_triton(x_PBLD):
         from recollect.ops.gru import triton_kernel
 
@@ -23,7 +23,7 @@ def gru(
         if triton_kernel.fits(width, product_dtype(x_PBLD)):
             product_PBLG = linear(x_PBLD, into_PDG)
             both = bias_PG[:, : 2 * width] + recur_bias_PG[:, : 2 * width]  # of r and z
-            # The reset gate stands between the two biases of n.
+            # The reset gate is applied between the two biases of n.
             apart = bias_PG[:, 2 * width :], recur_bias_PG[:, 2 * width :]
             bias_PF = torch.cat((both, *apart), dim=1)
             return triton_kernel.gru(product_PBLG, bias_PF, recur_PDG)

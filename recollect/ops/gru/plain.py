@@ -36,7 +36,7 @@ def gru_step(
     recur_PDG: Tensor,
     recur_bias_PG: Tensor,
 ) -> Tensor:
-    """h after one more position."""
+    """Return h after one more position."""
     return _advance(linear(x_PBD, into_PDG, bias_PG), h_PBD, recur_PDG, recur_bias_PG)
 
 

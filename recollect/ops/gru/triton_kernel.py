@@ -107,7 +107,7 @@ def _forward(
         x_z = load_gate(x_ptr + wide, 1, width, inside)
         x_n = load_gate(x_ptr + wide, 2, width, inside)
         rounded = h.to(dtype)
-        # A gate is stored before the next one is made: what waits for a store waits in registers.
+        # A gate is stored before the next one is computed: values to be stored occupy registers.
         r = tl.sigmoid(tl.dot(rounded, u_r, input_precision=PRECISION) + (x_r + b_r))
         if KEEP:
             store_gate(kept_ptr + kept, 0, width, r.to(dtype), inside)

@@ -4,8 +4,8 @@ products of keys and values.
     q, k, v = x W + b        k~ = (shift + shift_skip) * k        Y = (diagonal + skip) * (k~ (x) v)
     y = (q^T Y) W_out + b_out
 
-Shapes: P population, B batch, L length, K positions that are asked for, D width, C = 3 D channels
-of q, k and v.
+Shapes: P population, B batch, L length, K requested positions, D width, C = 3 D channels of q, k
+and v.
 """
 
 import torch
@@ -44,10 +44,10 @@ def h3(
     out: Affine,
     where_BK: Tensor | None = None,
 ) -> Tensor:
-    """y_PBLD, or with `where` y_PBKD, at K positions of each row alone.
+    """Return y_PBLD, or with `where` y_PBKD at only K positions of each row.
 
-    `qkv` and `out` are weights and biases of linear layers. Kernels have the positions of a channel
-    beside each other, (P, C, B, L): what a convolution reads at once.
+    `qkv` and `out` are weights and biases of linear layers. Kernels use tensors (P, C, B, L), in
+    which the positions of a channel are adjacent, as a convolution reads them.
     """
     if not (use_triton(x_PBLD) and takes_matrix(x_PBLD)):
         return plain.h3(x_PBLD, qkv, shift, diagonal, out, where_BK)

@@ -31,7 +31,7 @@ class Shift(NamedTuple):
 
 
 class Diagonal(NamedTuple):
-    """The parameters of the diagonal state space, with its direct path; complex ones as pairs."""
+    """Parameters of the diagonal state space, with its direct path; complex numbers are pairs."""
 
     a_PHM: Tensor
     omega_PHM: Tensor
@@ -42,8 +42,8 @@ class Diagonal(NamedTuple):
 
 
 def shift_filter(shift: Shift, length: int) -> Tensor:
-    """s as (P, D, L): the correlation of B and C,
-    by the product of a conjugate spectrum with a spectrum.
+    """Return s as (P, D, L): the correlation of B and C, computed as the product of a conjugate
+    spectrum with a spectrum.
     """
     state = shift.b_PDN.shape[2]
     b, c = (torch.fft.rfft(values_PDN, 2 * state) for values_PDN in (shift.b_PDN, shift.c_PDN))
@@ -53,7 +53,7 @@ def shift_filter(shift: Shift, length: int) -> Tensor:
 
 
 def discretise(diagonal: Diagonal) -> tuple[Pair, Pair]:
-    """Ad and Bd by the bilinear rule, (P, H, M)."""
+    """Return Ad and Bd by the bilinear rule, (P, H, M)."""
     dt_PH1 = diagonal.log_dt_PH.exp()[..., None]
     real, imag = -diagonal.a_PHM.exp() * dt_PH1 / 2, diagonal.omega_PHM * dt_PH1 / 2
     size = (1 - real).square() + imag.square()
@@ -63,14 +63,14 @@ def discretise(diagonal: Diagonal) -> tuple[Pair, Pair]:
 
 
 def diagonal_filter(diagonal: Diagonal, length: int) -> Tensor:
-    """K as (P, H, L)."""
+    """Return K as (P, H, L)."""
     ad_PHM, bd_PHM = discretise(diagonal)
     real_c, imag_c = diagonal.c_PHM2.unbind(-1)
     return power_sums(times((2 * real_c, 2 * imag_c), bd_PHM), ad_PHM, length)
 
 
 def shift_keys(k_PBLD: Tensor, shift: Shift) -> Tensor:
-    """k~, (P, B, L, D)."""
+    """Return k~, (P, B, L, D)."""
     return torch.addcmul(
         long_conv(k_PBLD, shift_filter(shift, k_PBLD.shape[2])),
         k_PBLD,
@@ -97,7 +97,7 @@ def h3(
         y_PBLD.unflatten(-1, (heads, -1)).permute(0, 1, 4, 2, 3) for y_PBLD in parts
     )
     products_PBIELH = k_PBILH[:, :, :, None] * v_PBELH[:, :, None]
-    # every entry of the outer product is a row of its own to the convolution
+    # To the convolution, every entry of the outer product is a row.
     rows_PRLH = products_PBIELH.flatten(1, 3)
     mixed_PRLH = torch.addcmul(
         long_conv(rows_PRLH, diagonal_filter(diagonal, x_PBLD.shape[2])),

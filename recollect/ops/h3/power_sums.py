@@ -6,8 +6,8 @@ a long one.
 With t = T s + r every power is base^(T s) times base^r, so the sum over m is a matrix product of
 two tables of about sqrt(L) powers each. A table of all L powers would take M times the memory of
 the kernel. Complex numbers are pairs of real tensors: on a CPU, PyTorch's complex product rounds
-the last elements of a tensor in another way than the rest, and a member's bits would depend on its
-company.
+the last elements of a tensor differently from the rest, so that a member's bits would depend on the
+other members.
 """
 
 import math
@@ -19,7 +19,7 @@ Pair = tuple[Tensor, Tensor]  # real and imaginary part
 
 
 def power_sums(weight_PHM: Pair, base_PHM: Pair, length: int) -> Tensor:
-    """k as real (P, H, L); differentiable in both arguments."""
+    """Return k as real (P, H, L); differentiable in both arguments."""
     stride = math.isqrt(length - 1) + 1
     short_PHMT = powers(base_PHM, stride)
     base_of_long = times(base_PHM, (short_PHMT[0][..., -1], short_PHMT[1][..., -1]))
@@ -34,8 +34,8 @@ def power_sums(weight_PHM: Pair, base_PHM: Pair, length: int) -> Tensor:
 
 
 def powers(base: Pair, count: int) -> Pair:
-    """base^0 ... base^(count - 1) along a new last axis, by doubling:
-    without logarithms a base may be 0.
+    """Return base^0 ... base^(count - 1) along a new last axis, by doubling: no logarithm is taken,
+    so a base may be 0.
     """
     factor = base[0][..., None], base[1][..., None]
     real, imag = torch.ones_like(factor[0]), torch.zeros_like(factor[0])

@@ -1,5 +1,5 @@
 """The filters of H3's two state spaces,
-each made and differentiated by one kernel instead of a hundred tiny operations.
+each computed and differentiated by one kernel instead of a hundred tiny operations.
 
     diagonal:   u = dt (-exp(a) + i omega) / 2    Ad = (1 + u) / (1 - u)    w = 2 C B dt / (1 - u)
                 K[t] = sum_n Re(w_n Ad_n^t), plus skip at t = 0
@@ -7,8 +7,8 @@ each made and differentiated by one kernel instead of a hundred tiny operations.
 
 With the gradient of a complex number z as dL/dRe z + i dL/dIm z, a holomorphic f passes on
 conj(f'(z)) times its gradient; and with g the gradient of K: gradient of w: sum_t g_t conj(Ad^t),
-of Ad: conj(w sum_t t g_t Ad^(t-1)). A power is the product of those of its bits, so no logarithm is
-taken and nothing is divided by Ad. Everything is float32.
+of Ad: conj(w sum_t t g_t Ad^(t-1)). A power is computed from the bits of its exponent, so no
+logarithm is taken and nothing is divided by Ad. Everything is float32.
 
 Shapes: P population, H heads, M complex numbers, D channels, N size of the shift's state, L length;
 in a kernel T lags, G complex numbers and S entries of a state in a tile.
@@ -36,12 +36,12 @@ def diagonal_filter(
     skip_PH: Tensor,
     length: int,
 ) -> Tensor:
-    """K as (P, H, L); differentiable in all tensors."""
+    """Return K as (P, H, L); differentiable in all tensors."""
     return _Diagonal.apply(a_PHM, omega_PHM, b_PHM2, c_PHM2, log_dt_PH, skip_PH, length)
 
 
 def shift_filter(b_PDN: Tensor, c_PDN: Tensor, skip_PD: Tensor, length: int) -> Tensor:
-    """s as (P, D, L); differentiable in all tensors."""
+    """Return s as (P, D, L); differentiable in all tensors."""
     return _Shift.apply(b_PDN, c_PDN, skip_PD, length)
 
 
@@ -101,7 +101,7 @@ class _Shift(torch.autograd.Function):
 def _correlate(
     x_PDX: Tensor, y_PDN: Tensor, outputs: int, skip_PD: Tensor | None = None, back: bool = False
 ) -> Tensor:
-    """out[t] = sum_j x[j] y[j + t], or y[t - j] if `back`; what lies outside of x or y is 0."""
+    """Return out[t] = sum_j x[j] y[j + t], or y[t - j] if `back`; x and y are 0 outside."""
     population, channels, terms = x_PDX.shape
     size = y_PDN.shape[2]
     out_PDO = torch.empty(population, channels, outputs, device=x_PDX.device, dtype=torch.float32)
@@ -150,13 +150,13 @@ def _times(real, imag, other_real, other_imag):
 
 @triton.jit
 def _times_conjugate(real, imag, other_real, other_imag):
-    """Of the second."""
+    """Return the first number times the conjugate of the second."""
     return real * other_real + imag * other_imag, imag * other_real - real * other_imag
 
 
 @triton.jit
 def _discrete(a_ptr, omega_ptr, log_dt_ptr, index, number, numbers):
-    """dt, A, 1 / (1 - u) and Ad of some complex numbers of a head."""
+    """Return dt, A, 1 / (1 - u) and Ad of some complex numbers of a head."""
     inside = number < numbers
     dt = tl.exp(tl.load(log_dt_ptr + index))
     real = -tl.exp(tl.load(a_ptr + index * numbers + number, mask=inside, other=0.0))
@@ -176,7 +176,7 @@ def _pair(pointer, index, number, numbers):
 
 @triton.jit
 def _powers(real, imag, exponent, BITS: tl.constexpr, T: tl.constexpr, G: tl.constexpr):
-    """Each of G numbers to each of T exponents."""
+    """Raise each of G numbers to each of T exponents."""
     power_real, power_imag = (
         tl.full([T, G], 1.0, dtype=tl.float32),
         tl.zeros([T, G], dtype=tl.float32),
@@ -207,7 +207,7 @@ def _diagonal(
             a_ptr, omega_ptr, log_dt_ptr, index, number, numbers
         )
         b_real, b_imag = _pair(b_ptr, index, number, numbers)
-        # zeros beyond the last number: they add nothing
+        # Zeros beyond the last number add nothing.
         c_real, c_imag = _pair(c_ptr, index, number, numbers)
         bd_real, bd_imag = _times(b_real * dt, b_imag * dt, inverse_real, inverse_imag)
         w_real, w_imag = _times(2 * c_real, 2 * c_imag, bd_real, bd_imag)

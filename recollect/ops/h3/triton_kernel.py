@@ -33,7 +33,7 @@ from recollect.ops.long_conv.triton_kernel import Part, convolve, filter_gradien
 
 
 def mix(parts_PCBL: Tensor, bias_PC: Tensor, shift_PDL: Tensor, filter_PHL: Tensor) -> Tensor:
-    """y_PDBL from q, k and v beside each other; differentiable in everything."""
+    """Return y_PDBL from adjacent q, k and v; differentiable in everything."""
     return _Mix.apply(parts_PCBL, bias_PC, shift_PDL, filter_PHL)
 
 

@@ -1,7 +1,7 @@
 """The tied head and its loss: scores of every entry, their cross-entropy with the label, and
-whether the label scored highest.
+whether the label has the highest score.
 
-Shapes: P population, M labelled positions, D width, V vocabulary. The labels are those of all
+Shapes: P population, M labelled positions, D width, V vocabulary. The labels are shared by all
 members (labels_M), or each has its own (labels_PM).
 """
 
@@ -13,7 +13,7 @@ from recollect.ops.head_loss import plain
 
 
 def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
-    """Cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`;
+    """Return the cross-entropy loss_PM of x @ table^T, 0 where the label is `ignore`;
     differentiable in x and the table.
     """
     if use_triton(x_PMD, table_PVD):
@@ -27,8 +27,8 @@ def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -
 def head_verdict(
     x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int
 ) -> tuple[Tensor, Tensor]:
-    """The loss once more, and right_PM: the label has the highest score;
-    of equal scores the first counts.
+    """Return the same loss, and right_PM: whether the label has the highest score; among equal
+    scores the first wins.
     """
     if use_triton(x_PMD, table_PVD):
         from recollect.ops.head_loss import triton_kernel

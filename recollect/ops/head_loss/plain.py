@@ -18,7 +18,7 @@ def head_verdict(
 
 def _loss(scores_PMV: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
     population, labels, _ = scores_PMV.shape
-    labels_PM = labels_M.expand(population, labels)  # or they are each member's own
+    labels_PM = labels_M.expand(population, labels)  # no change if each member has its own
     loss = F.cross_entropy(
         scores_PMV.flatten(0, 1), labels_PM.flatten(), ignore_index=ignore, reduction="none"
     )

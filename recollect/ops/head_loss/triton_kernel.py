@@ -3,8 +3,8 @@
     scores = x @ table^T        loss = log sum_v exp(scores_v) - scores_label
 
 A program reads one row of scores, and in training writes d = softmax(scores) - onehot(label) over
-it (zeros where there is no label). The gradient g of the loss is not known by then; the backward
-puts it on the narrow side of each product:
+it (zeros where there is no label). The gradient g of the loss is not known at that point; the
+backward applies it on the narrow side of each product:
 
     dx = g * (d @ table)        dtable = d^T @ (g * x)
 
@@ -13,7 +13,7 @@ in the dtype of x.
 """
 
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg"
-# Triton types what a kernel is given by itself, at its first call.
+# Triton types the arguments of a kernel itself, at the first call.
 
 from typing import Any
 
@@ -22,17 +22,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# A row of up to this many scores is read once and stays in registers; of a longer one the rest is
-# read twice, the second time from a cache. 32 numbers per thread leave room for four rows of 8,192
-# on a multiprocessor, and 128 KB on their way to it.
+# A row of up to this many scores is read once and stays in registers; the rest of a longer row is
+# read twice, the second time from a cache. With 32 numbers per thread, four rows of 8,192 fit on a
+# multiprocessor, and 128 KB are in flight to it.
 LONGEST_BLOCK = 16384
 SCORES_PER_WARP = 1024
 
 
 def head_loss(x_PMD: Tensor, table_PVD: Tensor, labels_M: Tensor, ignore: int) -> Tensor:
-    """See head_loss.head_loss; `table_PVD` may be more precise than `x_PMD`,
-    and so is its gradient then.
-    """
+    """See head_loss.head_loss; if `table_PVD` is more precise than `x_PMD`, so is its gradient."""
     return _HeadLoss.apply(x_PMD, table_PVD, labels_M, ignore)
 
 
@@ -68,7 +66,7 @@ def _scores(x_PMD: Tensor, table_PVD: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """A batched product whose result keeps the bits that the library summed up in, where it can."""
+    """Return a batched product in the precision in which the library summed up, if possible."""
     if a.dtype == dtype:
         return torch.bmm(a, b)
     return torch.bmm(a, b, out_dtype=dtype) if a.is_cuda else torch.bmm(a, b).to(dtype)
@@ -77,7 +75,9 @@ def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
 def _over_rows(
     scores_PMV: Tensor, labels_M: Tensor, ignore: int, right_PM: Tensor | None
 ) -> Tensor:
-    """The loss of each row; fills `right_PM`, or else writes the gradient over the scores."""
+    """Return the loss of each row; fill `right_PM`, or else overwrite the scores by their
+    gradient.
+    """
     population, labels, vocabulary = scores_PMV.shape
     loss_PM = torch.empty(population, labels, dtype=torch.float32, device=scores_PMV.device)
     block = min(triton.next_power_of_2(vocabulary), LONGEST_BLOCK)
@@ -86,7 +86,7 @@ def _over_rows(
         labels_M.contiguous(),
         loss_PM,
         right_PM,
-        labels_M.numel(),  # of all members, or of each: rows beyond the last begin again
+        labels_M.numel(),  # of all members or of each: the row's index modulo this
         vocabulary,
         ignore,
         TRAIN=right_PM is None,
@@ -163,7 +163,7 @@ def _rows(
 
 @triton.jit
 def _top(x):
-    """The highest score; NaN counts as the highest of all, as for argmax."""
+    """Return the highest score; NaN counts as the highest, as in argmax."""
     return tl.max(tl.where(x != x, float("inf"), x), 0)
 
 
@@ -174,7 +174,7 @@ def _first_at(x, top, columns):
 
 @triton.jit
 def _shift(top):
-    """What is taken from scores before the exponential:
-    a block of -inf alone must add zeros, not NaN.
+    """Return what is subtracted from scores before the exponential: a block that is all -inf must
+    add zeros, not NaN.
     """
     return tl.where(top == float("-inf"), 0.0, top)

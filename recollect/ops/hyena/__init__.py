@@ -3,7 +3,7 @@
     [z1, z2, v] = short(x W_in + b_in)        u = v z1
     y = (((filter * u) + skip u) z2) W_out + b_out
 
-Shapes: P population, B batch, L length, K positions that are asked for, D width, C = 3 D channels.
+Shapes: P population, B batch, L length, K requested positions, D width, C = 3 D channels.
 """
 
 import torch.nn.functional as F
@@ -27,11 +27,11 @@ def hyena(
     out: Affine,
     where_BK: Tensor | None = None,
 ) -> Tensor:
-    """y_PBLD, or with `where` y_PBKD, at K positions of each row alone.
+    """Return y_PBLD, or with `where` y_PBKD at only K positions of each row.
 
     `into` (D to C) and `out` (D to D) are weight and bias of a linear layer, `short` those of the
-    short convolution. Kernels have the positions of a channel beside each other, (P, C, B, L): what
-    a convolution reads at once.
+    short convolution. Kernels use tensors (P, C, B, L), in which the positions of a channel are
+    adjacent, as a convolution reads them.
     """
     if not (use_triton(x_PBLD) and takes_matrix(x_PBLD)):
         return plain.hyena(x_PBLD, into, short, network, skip_PD, out, where_BK)
@@ -48,7 +48,7 @@ def hyena(
 
 
 def _filter_with_skip(network: FilterNetwork, skip_PD: Tensor) -> Tensor:
-    """The filter with the direct path as part of lag 0, (P, D, L)."""
+    """Return the filter with the direct path as part of lag 0, (P, D, L)."""
     from recollect.ops.hyena import triton_filter
 
     if network.omega_PF.shape[1] <= triton_filter.MOST_HIDDEN:

@@ -20,7 +20,7 @@ Affine = tuple[Tensor, Tensor]  # weight and bias of a layer
 
 
 class FilterNetwork(NamedTuple):
-    """What makes a filter: encoded lags, three layers with sines behind them, and the way out."""
+    """The network of a filter: encoded lags, three layers with sines, and the output layer."""
 
     lags_PLZ: Tensor
     layers: Sequence[Affine]
@@ -30,7 +30,7 @@ class FilterNetwork(NamedTuple):
 
 
 def implicit_filter(network: FilterNetwork) -> Tensor:
-    """The filter without its direct path, (P, D, L)."""
+    """Return the filter without its direct path, (P, D, L)."""
     lags_PLZ, layers, out_PFD, omega_PF, envelope_LD = network
     first, *others = layers
     hidden_PLF = linear(lags_PLZ, *first)

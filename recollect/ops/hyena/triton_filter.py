@@ -1,15 +1,15 @@
-"""Hyena's filter network, made and differentiated by one kernel each instead
-of a hundred tiny operations.
+"""Hyena's filter network, computed and differentiated by one kernel each instead of a hundred tiny
+operations.
 
     a_1 = z W_1 + b_1      a_2 = sin(omega a_1) W_2 + b_2      a_3 = sin(omega a_2) W_3 + b_3
     filter = envelope sin(omega a_3) W_4, plus skip at lag 0
 
 With h = sin(omega a): da = dh omega cos(omega a), domega = sum over lags and layers of dh a
-cos(omega a); all other gradients are those of products. The backward computes a_1, a_2 and a_3
+cos(omega a); all other gradients are gradients of products. The backward computes a_1, a_2 and a_3
 again. Everything is float32.
 
 Shapes: P population, L length, Z numbers of an encoded lag, F hidden units, D channels; in a kernel
-T lags and as many channels of a tile, H hidden units and what fills them up.
+T lags and as many channels of a tile, H hidden units with padding.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -25,13 +25,13 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 from recollect.ops.hyena.plain import FilterNetwork
 
-MOST_HIDDEN = 64  # a layer's weights are one tile, and never wait for another
-# the least that a product is made of: a few members shall keep many multiprocessors busy
+MOST_HIDDEN = 64  # a layer's weights are one tile
+# The smallest product: even a few members should keep many multiprocessors busy.
 LAGS, WARPS = 16, 8
 
 
 def implicit_filter(network: FilterNetwork, skip_PD: Tensor) -> Tensor:
-    """filter_PDL; differentiable in all but the envelope.
+    """Return filter_PDL; differentiable in everything except the envelope.
 
     The network has three layers before its last, and at most MOST_HIDDEN units.
     """
@@ -70,7 +70,7 @@ class _Filter(torch.autograd.Function):
         population, length, _ = lags.shape
         blocks = triton.cdiv(length, LAGS)
         dlags = torch.empty(lags.shape, device=lags.device, dtype=torch.float32)
-        # One sum adds up the blocks of all tensors; what it returns of each is dense.
+        # One sum adds up the blocks of all tensors; the part for each tensor is dense.
         counts = [x.numel() for x in tensors]
         shares = torch.empty(blocks, sum(counts), device=lags.device, dtype=torch.float32)
         _backward[(population * blocks,)](
@@ -118,7 +118,7 @@ def _sums(
     hidden,
     T: tl.constexpr, H: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """a_1, a_2 and a_3. Units that only fill up have weights and omega of 0."""
+    """Return a_1, a_2 and a_3. Padding units have weights and omega of 0."""
     a1 = tl.zeros([T, H], dtype=tl.float32) + _vector(b1_ptr, p, unit, hidden)[None, :]
     for i in range(numbers):
         z = tl.load(lags_ptr + t * numbers + i, mask=t < length, other=0.0)
@@ -143,7 +143,7 @@ def _forward(
     lags_p, length, numbers, hidden, width, T: tl.constexpr, H: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Some lags of one member."""
+    """Compute some lags of one member."""
     blocks = tl.cdiv(length, T)
     p = (tl.program_id(0) // blocks).to(tl.int64)
     t = (tl.program_id(0) % blocks) * T + tl.arange(0, T)
@@ -173,8 +173,8 @@ def _backward(
     lags_p, length, numbers, hidden, width, T: tl.constexpr, H: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Some lags of one member: their gradients, and what they add to those of the weights, `share`
-    floats after the last.
+    """Compute the gradients for some lags of one member, and their contributions to the gradients
+    of the weights, which each block of lags writes at an offset of `share` floats.
     """
     blocks = tl.cdiv(length, T)
     p = (tl.program_id(0) // blocks).to(tl.int64)
@@ -259,7 +259,7 @@ def _backward(
 
 @triton.jit
 def _through(dh, a, omega):
-    """The gradients of a and of omega, given that of sin(omega a)."""
+    """Return the gradients of a and of omega, given the gradient of sin(omega a)."""
     slope = dh * tl.cos(omega * a)
     return slope * omega, tl.sum(slope * a, axis=0)
 

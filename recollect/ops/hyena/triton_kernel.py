@@ -5,15 +5,16 @@
     u = v z1       m = filter * u       y = m z2
     dz2 = g m      dm = g z2      du = C'(dm)      dz1 = du v      dv = du z1      dx = S'(dz)
 
-x is what the product before it returns, without its bias; g is the gradient of y, C' and S' are the
-long and the short convolution against time. `filter` has the direct path in it, as part of lag 0.
+x is the product before it, without its bias; g is the gradient of y, C' and S' are the long and the
+short convolution against time. `filter` has the direct path in it, as part of lag 0.
 
 A convolution of many rows with one filter, long or short, is a product of the rows with a Toeplitz
 matrix, made on chip. In bfloat16 a tile holds whole sequences of up to 64 positions: one kernel
-forward, and two backward, the first for all that comes after u, the second for what u is made of. x
-and u are kept for them. A filter's gradient sums the square u' dm along its diagonals, a tap's (x +
-bias)' dz. Longer sequences, where a position of u takes part in many tiles, and float32, whose
-tiles are too large for that, take z from memory. Only x is kept then, and z computed again.
+forward, and two backward, the first for everything after u, the second for the inputs of u. x and u
+are kept for them. A filter's gradient sums the square u' dm along its diagonals, a tap's gradient
+sums (x + bias)' dz. Longer sequences, where a position of u belongs to many tiles, and float32,
+whose tiles are too large for that, read z from memory. In these cases only x is kept, and z is
+computed again.
 
 Inputs are float32 or bfloat16 and rounded to that, as are taps and filter, before each product;
 sums are float32, as are filters, taps, biases and their gradients.
@@ -36,7 +37,7 @@ from recollect.ops.triton_rows import sum_blocks
 def mix(
     parts_PCBL: Tensor, bias_PC: Tensor, taps_PKC: Tensor, shift_PC: Tensor, filter_PDL: Tensor
 ) -> Tensor:
-    """y_PDBL from x1, x2 and v beside each other; differentiable in everything."""
+    """Return y_PDBL from adjacent x1, x2 and v; differentiable in everything."""
     return _Mix.apply(parts_PCBL, bias_PC, taps_PKC, shift_PC, filter_PDL)
 
 
@@ -63,7 +64,5 @@ class _Mix(torch.autograd.Function):
 
 
 def _fits(parts_PCBL: Tensor) -> bool:
-    """Whether tiles of whole sequences and the matrices beside them leave room
-    for two programs on a multiprocessor.
-    """
+    """Whether two programs with tiles of whole sequences and matrices fit on a multiprocessor."""
     return parts_PCBL.shape[3] <= POSITIONS and parts_PCBL.dtype == torch.bfloat16

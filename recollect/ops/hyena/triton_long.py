@@ -1,5 +1,5 @@
-"""Hyena where a sequence takes many tiles, or in float32: a kernel for the short convolution alone,
-beside those of the long one. Equations and names are in triton_kernel.py.
+"""Hyena for sequences of many tiles, or in float32: one kernel for the short convolution, in
+addition to those of the long one. Equations and names are in triton_kernel.py.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from recollect.ops.long_conv.triton_kernel import Part, convolve, filter_gradient
 
-# 8 elements for each thread of four warps; elements of one sum
+# 8 elements for each thread of four warps; number of elements in one sum.
 FLAT, FLAT_CHUNK = 1024, 8192
 
 
 def mix_long(parts: Tensor, bias: Tensor, taps: Tensor, shift: Tensor, filter: Tensor) -> Tensor:
-    """y_PDBL."""
+    """Return y_PDBL."""
     population, channels, length = filter.shape
     y_PDBL = parts.new_empty(population, channels, parts.shape[2], length)
     first, second, v = _short(parts, bias, taps, shift).chunk(3, dim=1)
@@ -28,8 +28,8 @@ def mix_long(parts: Tensor, bias: Tensor, taps: Tensor, shift: Tensor, filter: T
 def mix_long_back(
     parts: Tensor, bias: Tensor, taps: Tensor, shift: Tensor, filter: Tensor, g: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of parts and filter, and shares of the others' gradients; dz, a product of two
-    tensors, is made where it is read.
+    """Return the gradients of parts and filter, and shares of the other gradients; dz, a product of
+    two tensors, is computed where it is read.
     """
     z_PCBL = _short(parts, bias, taps, shift)
     first, second, v = (Part(z_PDBL) for z_PDBL in z_PCBL.chunk(3, dim=1))
@@ -53,7 +53,7 @@ def mix_long_back(
 
 
 def _short(parts_PCBL: Tensor, bias_PC: Tensor, taps_PKC: Tensor, shift_PC: Tensor) -> Tensor:
-    """z, (P, C, B, L)."""
+    """Return z, (P, C, B, L)."""
     population, channels, batch, length = parts_PCBL.shape
     z_PCBL = torch.empty_like(parts_PCBL)
     grid = (population * channels * triton.cdiv(batch * length, FLAT),)
@@ -69,7 +69,7 @@ def _short_forward(
     x_ptr, bias_ptr, taps_ptr, shift_ptr, z_ptr, channels, rows, length,
     TAPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some of the B L elements of one channel."""
+    """Compute some of the B L elements of one channel."""
     blocks = tl.cdiv(rows, BLOCK)
     index = (tl.program_id(0) // blocks).to(tl.int64)
     p, channel = index // channels, index % channels
@@ -91,7 +91,7 @@ def _short_backward(
     length,
     TAPS: tl.constexpr, SUMS: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some of the B L elements of one channel of x1, x2 or v: dz is du v, g m or du z1."""
+    """Compute some of the B L elements of one channel of x1, x2 or v: dz is du v, g m or du z1."""
     chunks = tl.cdiv(rows, CHUNK)
     chunk = tl.program_id(0) % chunks
     index = (tl.program_id(0) // chunks).to(tl.int64)

@@ -1,4 +1,4 @@
-"""Hyena where a tile holds whole sequences, in bfloat16: one kernel forward, two backward.
+"""Hyena for tiles that hold whole sequences, in bfloat16: one kernel forward, two backward.
 Equations and names are in triton_kernel.py.
 """
 
@@ -15,18 +15,18 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 from recollect.ops.long_conv.triton_kernel import POSITIONS, ROWS, sum_diagonals
 
-# Rows of one program. It makes the matrices of its channel once, and while it works on a tile of
-# rows the next is on its way.
+# Rows of one program. It computes the matrices of its channel once, and loads the next tile of rows
+# while it works on the current one.
 FORWARD_CHUNK = 256
 CHUNK = 512  # a program's square of sums, 16 KB, is then 6 % of what it reads and writes
-# a tile's product is one of four warps; two programs fill a multiprocessor's registers
+# A tile's product takes four warps; two programs fill a multiprocessor's registers.
 WARPS, STAGES = 4, 2
 
 
 def mix_whole(
     parts: Tensor, bias: Tensor, taps: Tensor, shift: Tensor, filter: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """y_PDBL, and u_PDBL for the backward."""
+    """Return y_PDBL, and u_PDBL for the backward."""
     population, channels, length = filter.shape
     batch = parts.shape[2]
     y_PDBL = parts.new_empty(population, channels, batch, length)
@@ -42,7 +42,7 @@ def mix_whole(
 def mix_whole_back(
     parts: Tensor, bias: Tensor, taps: Tensor, shift: Tensor, filter: Tensor, u: Tensor, g: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of parts and filter, and shares of the others' gradients."""
+    """Return the gradients of parts and filter, and shares of the other gradients."""
     population, channels, batch, length = g.shape
     chunks = triton.cdiv(batch, CHUNK)
     sizes, constants = (channels, batch, length), {"CHUNK": CHUNK, **_constants(taps)}
@@ -74,8 +74,8 @@ def _constants(taps_PKC: Tensor) -> dict[str, Any]:
 
 @triton.jit
 def _band(taps_ptr, bias_ptr, shift_ptr, p, channel, channels, TAPS: tl.constexpr, T: tl.constexpr):
-    """Of one channel: the matrix of its short convolution, from position to position, and what bias
-    and shift add to it.
+    """Return for one channel the matrix of its short convolution, from position to position, and
+    what bias and shift add to its output.
     """
     lag = tl.arange(0, T)[None, :] - tl.arange(0, T)[:, None]
     band = tl.zeros([T, T], dtype=tl.float32)
@@ -93,8 +93,8 @@ def _band(taps_ptr, bias_ptr, shift_ptr, p, channel, channels, TAPS: tl.constexp
 
 @triton.jit
 def _reach(taps_ptr, p, channel, channels, TAPS: tl.constexpr, T: tl.constexpr):
-    """How much of the bias a position sees: it comes before the convolution, so the first positions
-    see less of it.
+    """Return how much of the bias each position sees: the bias is added before the convolution, so
+    the first positions see less of it.
     """
     reach = tl.zeros([T], dtype=tl.float32)
     for k in range(TAPS):
@@ -111,7 +111,9 @@ def _toeplitz(filter_ptr, length, T: tl.constexpr):
 
 @triton.jit
 def _of(pointer, p, part, channel, channels, batch, length):
-    """Where a channel of part 0, 1 or 2 starts; p has 64 bits, and within a channel 32 do."""
+    """Return where a channel of part 0, 1 or 2 starts; p has 64 bits, within a channel 32
+    suffice.
+    """
     return pointer + ((p * 3 + part) * channels + channel) * batch * length
 
 
@@ -121,7 +123,7 @@ def _forward(
     CHUNK: tl.constexpr, TAPS: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of one channel."""
+    """Compute some rows of one channel."""
     chunks = tl.cdiv(batch, CHUNK)
     chunk = tl.program_id(0) % chunks
     index = (tl.program_id(0) // chunks).to(tl.int64)
@@ -168,10 +170,9 @@ def _after_back(
     CHUNK: tl.constexpr, TAPS: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of one channel:
-    du and the gradient of x2, and sums over these rows.
+    """Compute du, the gradient of x2, and sums, for some rows of one channel.
 
-    Outside of the rows and of the sequence x, u and g are zeros, and so are all products that are
+    x, u and g are zero outside of the rows and of the sequence, and so are all products that are
     summed.
     """
     chunks = tl.cdiv(batch, CHUNK)
@@ -208,7 +209,7 @@ def _after_back(
         short_square += tl.dot(tl.trans(x), rounded, input_precision=PRECISION)
         dx = tl.dot(rounded, tl.trans(band), input_precision=PRECISION)
         tl.store(dx_ptr + place, dx.to(kind), mask=inside)
-    skewed = (position[None, :] - position[:, None] + T) % T  # equal lags below each other
+    skewed = (position[None, :] - position[:, None] + T) % T  # aligns equal lags in columns
     tl.store(
         squares_ptr + (index * chunks + chunk) * T * T + position[:, None] * T + skewed, square
     )
@@ -234,8 +235,8 @@ def _before_back(
     CHUNK: tl.constexpr, TAPS: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of one channel of x1 or v, whose dz is du times the other's z."""
-    part = tl.program_id(0) % 2 * 2  # neighbours read the same
+    """Compute some rows of one channel of x1 or v, whose dz is du times the other's z."""
+    part = tl.program_id(0) % 2 * 2  # neighbours read the same inputs
     chunks = tl.cdiv(batch, CHUNK)
     chunk = tl.program_id(0) // 2 % chunks
     index = (tl.program_id(0) // 2 // chunks).to(tl.int64)
@@ -287,10 +288,10 @@ def _store_sums(
     shares_ptr, square, total, bias_ptr, taps_ptr, p, channel, channels,
     TAPS: tl.constexpr, T: tl.constexpr,
 ):  # fmt: skip
-    """One channel's gradients of taps, shift and bias from the sums of x' dz and of dz."""
+    """Compute one channel's gradients of taps, shift and bias from the sums of x' dz and of dz."""
     lag = tl.arange(0, T)[None, :] - tl.arange(0, T)[:, None]
     shares_ptr += channel
-    square += tl.load(bias_ptr + p * channels + channel) * total[None, :]  # taps have seen x + bias
+    square += tl.load(bias_ptr + p * channels + channel) * total[None, :]  # taps multiply x + bias
     for k in range(TAPS):
         tap = tl.sum(tl.sum(tl.where(lag == TAPS - 1 - k, square, 0.0), axis=0), axis=0)
         tl.store(shares_ptr + k * channels, tap)

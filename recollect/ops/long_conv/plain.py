@@ -16,7 +16,7 @@ def by_toeplitz(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
 
 def by_fft(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
     length = u_PBLD.shape[2]
-    # a transform is circular: what leaves at the end must come back in the padding
+    # A transform is circular: what wraps around at the end must fall into the padding.
     size = 2 * length
     u_PBDL, filter_PDL = (_transformable(x) for x in (u_PBLD.transpose(2, 3), filter_PDL))
     spectrum_PBDF = torch.fft.rfft(u_PBDL, size) * torch.fft.rfft(filter_PDL, size)[:, None]
@@ -24,13 +24,13 @@ def by_fft(u_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
 
 
 def _transformable(x: Tensor) -> Tensor:
-    """There are no transforms in bfloat16."""
+    """Return float32 for bfloat16, for which there are no transforms."""
     return x.float() if x.dtype == torch.bfloat16 else x
 
 
 def toeplitz(filter_PDL: Tensor) -> Tensor:
-    """The matrix of the convolution, (P, D, L, L):
-    filter[i - j] at row i and column j <= i, zero above the diagonal.
+    """Return the matrix of the convolution, (P, D, L, L): filter[i - j] at row i and column j <= i,
+    zero above the diagonal.
     """
     length = filter_PDL.shape[-1]
     # Row i of the matrix is the window of the reversed, padded filter that starts at L - 1 - i.
@@ -38,13 +38,13 @@ def toeplitz(filter_PDL: Tensor) -> Tensor:
 
 
 def last_output(history_PBLD: Tensor, filter_PDL: Tensor) -> Tensor:
-    """The convolution at the last position alone, (P, B, D): what a step-by-step decoder needs."""
+    """Return the convolution at the last position only, (P, B, D), for a step-by-step decoder."""
     return torch.einsum("pbld,pdl->pbd", history_PBLD, filter_PDL.flip(-1))
 
 
 def encoded_lags(length: int, bands: int) -> Tensor:
-    """What a filter network reads for each lag, (L, 1 + 2 bands): its share of the length, then
-    cosines and minus sines.
+    """Return the encoding of each lag for a filter network, (L, 1 + 2 bands): the lag relative to
+    the length, then cosines and negative sines.
     """
     turns_L1 = torch.arange(length)[:, None] / length
     angles_LF = 2 * math.pi * turns_L1 * torch.linspace(1e-4, bands - 1, bands)

@@ -28,17 +28,17 @@ from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
 
-ROWS, POSITIONS = 64, 64  # the least that a Hopper product is made of
-# a tile is 16 floats for each thread; with four warps a multiprocessor has registers for half as
-# many
+ROWS, POSITIONS = 64, 64  # the smallest product on Hopper
+# A tile is 16 floats for each thread; with four warps a multiprocessor has registers for half as
+# many.
 WARPS = 8
-# rows over which one program sums a filter's gradient: its share of 16 KB is a few per cent of what
-# it reads
+# Rows over which one program sums a filter's gradient: its share of 16 KB is a few per cent of what
+# it reads.
 CHUNK = 128
 
 
 class Part(NamedTuple):
-    """Channels of a tensor, and what to add to them."""
+    """Channels of a tensor, and the bias to add to them."""
 
     values_PDBL: Tensor
     bias_PD: Tensor | None = None
@@ -52,10 +52,10 @@ def convolve(
     out_PDBL: Tensor,
     back: bool = False,
 ) -> None:
-    """out_e = sum_i factor_i (filter_h * (left_i right_e));
-    without `right` each channel's convolution alone.
+    """Compute out_e = sum_i factor_i (filter_h * (left_i right_e)); without `right`, each channel's
+    convolution separately.
 
-    Without `factor` all factors are 1. `back`: the transposed convolution, against time.
+    Without `factor` all factors are 1. With `back` the convolution is transposed, against time.
     """
     population, channels, batch, _ = out_PDBL.shape
     sizes = _sizes(left.values_PDBL, filter_PHL)
@@ -88,8 +88,8 @@ def convolve(
 def filter_gradient(
     left: Part, right: Part | None, factor: Part, g: Part | None, filter_PHL: Tensor
 ) -> Tensor:
-    """The gradient of `convolve`'s filter;
-    without `right` and `g`, `factor` is the gradient of a plain convolution.
+    """Return the gradient of `convolve`'s filter; without `right` and `g`, `factor` is the gradient
+    of a plain convolution.
     """
     _, channels, batch, _ = left.values_PDBL.shape
     length, sizes = filter_PHL.shape[2], _sizes(left.values_PDBL, filter_PHL)
@@ -106,7 +106,7 @@ def filter_gradient(
 
 
 def sum_diagonals(shares: Tensor, filter_PHL: Tensor) -> Tensor:
-    """A filter's gradient from squares of sums: (filters, blocks apart, chunks of rows, T, T)."""
+    """Return a filter's gradient from squares of sums: (filters, blocks apart, chunks, T, T)."""
     filters, blocks, chunks, side, _ = shares.shape
     dfilter_PHL = torch.empty_like(filter_PHL)
     _diagonals[(filters * blocks,)](
@@ -127,16 +127,16 @@ def _sizes(values_PDBL: Tensor, filter_PHL: Tensor) -> dict[str, Any]:
     return {
         "HEAD": channels // filter_PHL.shape[1],
         "R": min(ROWS, max(16, triton.next_power_of_2(batch))),
-        "T": POSITIONS if length > 16 else 16,  # of 32, Triton 3.6 loses its way in shared memory
+        "T": POSITIONS if length > 16 else 16,  # with 32, Triton 3.6 fails in shared memory
         "PRECISION": product_precision("ieee"),
     }
 
 
 @triton.jit
 def _tile(pointer, p_stride, bias_ptr, bias_stride, p, channel, row, position, batch, length):
-    """Rows and positions of one channel with its bias, in the values' dtype; zeros outside."""
+    """Return rows and positions of a channel with its bias, in the values' dtype; zeros outside."""
     valid = (row < batch)[:, None] & (position < length)[None, :]
-    # 64 bits for one number; within a channel 32 bits do
+    # 64 bits for the channel's address; 32 bits are enough within a channel.
     pointer += p * p_stride + channel * batch * length
     values = tl.load(pointer + row[:, None] * length + position[None, :], mask=valid, other=0.0)
     if bias_ptr is not None:
@@ -158,9 +158,7 @@ def _convolution(
     BACK: tl.constexpr, HEAD: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has a tile of one channel's output and walks over the blocks
-    of positions that it depends on.
-    """
+    """Compute a tile of one channel's output from the blocks of positions that it depends on."""
     blocks, tiles = tl.cdiv(length, T), tl.cdiv(batch, R)
     block = tl.program_id(0) % blocks
     tile = tl.program_id(0) // blocks % tiles
@@ -232,11 +230,11 @@ def _correlation(
     CHUNK: tl.constexpr, HEAD: tl.constexpr, R: tl.constexpr, T: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One program has some rows of a head and all pairs of blocks of positions
-    that lie `apart` blocks apart.
+    """Sum over some rows of a head and all pairs of blocks of positions that are `apart` blocks
+    apart.
 
-    Of the square of sums, with rows j and columns i, equal lags are written below each other: row
-    j, column i - j modulo T.
+    In the square of sums, with rows j and columns i, equal lags are written into one column: row j,
+    column i - j modulo T.
     """
     chunks, blocks = tl.cdiv(batch, CHUNK), tl.cdiv(length, T)
     chunk = tl.program_id(0) % chunks
@@ -296,14 +294,14 @@ def _correlation(
 
 @triton.jit
 def _diagonals(shares_ptr, dfilter_ptr, length, chunks, T: tl.constexpr):
-    """T lags of one filter: of the squares as far `apart` the upper triangle, of those one block
-    further the lower one.
+    """Add up T lags of one filter: the upper triangle of the squares that are `apart` blocks apart,
+    and the lower triangle of those one block further.
     """
     blocks = tl.cdiv(length, T)
     index, apart = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
     row, lag = tl.arange(0, T)[:, None], tl.arange(0, T)[None, :]
     shares_ptr += (index * blocks + apart) * chunks * T * T + row * T + lag
-    # a tensor: the interpreter mistypes a single truth
+    # A tensor, since the interpreter gives a scalar condition a wrong type.
     further = (row + lag >= T) & (row * 0 + apart + 1 < blocks)
     total = tl.zeros([T, T], dtype=tl.float32)
     for chunk in range(chunks):

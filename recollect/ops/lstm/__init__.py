@@ -14,7 +14,7 @@ __all__ = ["lstm", "lstm_step"]
 def lstm(
     x_PBLD: Tensor, into_PDG: Tensor, bias_PG: Tensor, recur_PDG: Tensor, recur_bias_PG: Tensor
 ) -> Tensor:
-    """h_PBLD from h = c = 0, differentiable in all arguments."""
+    """Return h_PBLD from h = c = 0, differentiable in all arguments."""
     if use_triton(x_PBLD):
         from recollect.ops.lstm import triton_kernel
 

@@ -36,7 +36,7 @@ def lstm_step(
     recur_PDG: Tensor,
     recur_bias_PG: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """h and c after one more position."""
+    """Return h and c after one more position."""
     gates_PBG = linear(x_PBD, into_PDG, bias_PG) + recur_bias_PG[:, None]
     return _advance(gates_PBG, h_PBD, c_PBD, recur_PDG)
 

@@ -5,7 +5,7 @@ its rows' state on chip.
     c_t = f c_{t-1} + i g        h_t = o tanh(c_t)
 
 Backward, from the last step to the first, with dh the gradient of h_t (its own and what the next
-step adds) and dc that of c_t:
+step adds) and dc the gradient of c_t:
 
     do = dh tanh(c_t)        dc += dh o (1 - tanh(c_t)^2)
     di = dc g        dg = dc i        df = dc c_{t-1}        dc_{t-1} = dc f
@@ -102,7 +102,7 @@ def _forward(
         x_f = load_gate(x_ptr + wide, 1, width, inside)
         x_g = load_gate(x_ptr + wide, 2, width, inside)
         x_o = load_gate(x_ptr + wide, 3, width, inside)
-        # A gate is stored before the next one is made: what waits for a store waits in registers.
+        # A gate is stored before the next one is computed: values to be stored occupy registers.
         f = tl.sigmoid(tl.dot(h, u_f, input_precision=PRECISION) + (x_f + b_f))
         if KEEP:
             store_gate(gates_ptr + wide, 1, width, f.to(dtype), inside)

@@ -27,8 +27,8 @@ def matrix_memory(
     f_PBHL: Tensor,
     where_BK: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """h_PBHKD of queries at the positions `where_BK`, or at all, and what it has yet to be divided
-    by, (P, B, H, K), if anything.
+    """Return h_PBHKD of queries at the positions `where_BK`, or at all, and the divisor (P, B, H,
+    K) that is still to be applied to it, or None.
     """
     if where_BK is None and not use_triton(q_PBHKD, k_PBHLD, v_PBHLD):
         return plain.matrix_memory(q_PBHKD, k_PBHLD, v_PBHLD, i_PBHL, f_PBHL), None

@@ -1,4 +1,6 @@
-"""exp(G_ij - m_i) as a gate of row i times one of column j: any rows of the matrix alone."""
+"""exp(G_ij - m_i) as a gate of row i times a gate of column j, so that single rows of the matrix
+can be computed.
+"""
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,7 +17,7 @@ def matrix_memory(
     f_PBHL: Tensor,
     where_BK: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The sum over j of S_ij v_j, and its divisor."""
+    """Return the sum over j of S_ij v_j, and its divisor."""
     past_PBHL = F.logsigmoid(f_PBHL).double().cumsum(-1)
     column_PBHL = i_PBHL.double() - past_PBHL
     m_PBHK = (past_PBHL + column_PBHL.cummax(-1).values).clamp(min=0)

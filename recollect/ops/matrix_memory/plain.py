@@ -1,4 +1,4 @@
-"""The matrix of all positions, formed and normalised."""
+"""The memory's read with the whole matrix of all positions, normalised."""
 
 import math
 
@@ -17,7 +17,7 @@ def matrix_memory(
 
 
 def normalised_scores(q_PBHLD: Tensor, k_PBHLD: Tensor, i_PBHL: Tensor, f_PBHL: Tensor) -> Tensor:
-    """S divided by row as in the equations, (P, B, H, L, L)."""
+    """Return S divided by row as in the equations, (P, B, H, L, L)."""
     scores_PBHLL = q_PBHLD @ k_PBHLD.transpose(-1, -2)
     length = scores_PBHLL.shape[-1]
     past_PBHL = F.logsigmoid(f_PBHL).cumsum(-1)
@@ -31,5 +31,5 @@ def normalised_scores(q_PBHLD: Tensor, k_PBHLD: Tensor, i_PBHL: Tensor, f_PBHL: 
 
 
 def divisor(total: Tensor, m: Tensor) -> Tensor:
-    """What the scaled read is divided by: at least exp(-m), which is 1 before scaling."""
+    """Return the divisor of the scaled read: at least exp(-m), which is 1 before scaling."""
     return torch.maximum(total.abs(), torch.exp(-m)) + EPS

@@ -15,7 +15,8 @@ from recollect.ops.mlp import plain
 def mlp(
     x: Tensor, up_PDH: Tensor, up_bias_PH: Tensor, down_PHD: Tensor, down_bias_PD: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """For x (P, ..., D) a value and a shift, y = value + shift[p]; without a shift, y = value.
+    """Return for x (P, ..., D) a value and a shift with y = value + shift[p]; without a shift, y =
+    value.
 
     On a GPU a bias is added by the kernel that reads the product next: the first by GELU, the
     second by the norm that follows.

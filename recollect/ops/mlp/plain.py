@@ -16,5 +16,5 @@ def mlp(
 
 
 def bias_gelu(x_PMH: Tensor, bias_PH: Tensor) -> Tensor:
-    """z Phi(z) of z = x + bias[p], in the dtype of x: what the kernel computes."""
+    """Return z Phi(z) of z = x + bias[p], in the dtype of x, as the kernel does."""
     return F.gelu(x_PMH + bias_PH[:, None]).to(x_PMH.dtype)

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from recollect.ops.triton_rows import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. A row of
-# 512 bytes (bfloat16) or more is enough for whole cache lines; wider rows are cut, for nothing is
-# summed along them.
+# Elements of each tensor that four warps hold: 16 per thread, four vectors of 16 bytes. A row of
+# 512 bytes (bfloat16) or more is enough for whole cache lines; wider rows are split, since nothing
+# is summed along them.
 TILE, MOST_COLUMNS, WARPS = 2048, 256, 4
 ROOT_HALF = tl.constexpr(0.7071067811865476)
 DENSITY_AT_0 = tl.constexpr(0.3989422804014327)
@@ -106,7 +106,7 @@ def _backward(
     rows, block, channels, x_member, x_row, dy_member, dy_row,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through one block of a member's rows, for some of the channels."""
+    """Walk through one block of a member's rows, for some of the channels."""
     parts, blocks = tl.cdiv(channels, COLUMNS), tl.cdiv(rows, block)
     index = tl.program_id(0) // parts
     channel = (tl.program_id(0) % parts) * COLUMNS + tl.arange(0, COLUMNS)

@@ -16,7 +16,7 @@ __all__ = ["NormKind", "add_norm", "keep_norm", "norm"]
 def norm(
     x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
 ) -> Tensor:
-    """normalised(x) * weight[p] + bias[p] for x (P, ..., D), in the dtype of x."""
+    """Return normalised(x) * weight[p] + bias[p] for x (P, ..., D), in the dtype of x."""
     if use_triton(x):
         from recollect.ops.norm import triton_kernel
 
@@ -27,8 +27,8 @@ def norm(
 def keep_norm(
     x: Tensor, weight_PD: Tensor, bias_PD: Tensor | None, eps: float, kind: NormKind
 ) -> tuple[Tensor, Tensor]:
-    """x and norm(x), for a residual path that reads both:
-    a kernel adds up their gradients in the norm's own pass.
+    """Return x and norm(x), for a residual path that reads both: a kernel adds up their gradients
+    in the norm's own pass.
     """
     if use_triton(x):
         from recollect.ops.norm import triton_kernel
@@ -46,8 +46,8 @@ def add_norm(
     eps: float,
     kind: NormKind,
 ) -> tuple[Tensor, Tensor]:
-    """The two halves of a residual step, s = x + (branch + shift[p]) and norm(s),
-    for x and branch (P, ..., D).
+    """Return both results of a residual step, s = x + (branch + shift[p]) and norm(s), for x and
+    branch (P, ..., D).
     """
     if use_triton(x, branch):
         from recollect.ops.norm import triton_kernel

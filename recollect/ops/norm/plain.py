@@ -39,5 +39,5 @@ def add_norm(
 
 
 def _per_member(values_PD: Tensor, like: Tensor) -> Tensor:
-    """(P, D) shaped so that it meets the first and last axis of `like`."""
+    """Return (P, D) shaped to broadcast along the first and last axis of `like`."""
     return values_PD.view(values_PD.shape[0], *[1] * (like.dim() - 2), values_PD.shape[1])

@@ -29,9 +29,9 @@ from torch import Tensor
 from recollect.ops.norm.plain import NormKind
 from recollect.ops.triton_rows import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread, four vectors of 16 bytes. The
-# backward keeps about seven such tiles in registers (inputs, h, g and the two sums), which still
-# leaves room for four programs on a multiprocessor.
+# Elements of each tensor that four warps hold: 16 per thread, four vectors of 16 bytes. The
+# backward keeps about seven such tiles in registers (inputs, h, g and the two sums), so that four
+# programs still fit on a multiprocessor.
 TILE = 2048
 MOST_ROWS = 128  # of a tile, where rows are very short
 
@@ -57,16 +57,15 @@ def add_norm(
     eps: float,
     kind: NormKind,
 ) -> tuple[Tensor, Tensor]:
-    # The kernel reads as many elements of the branch as x has: a branch of another shape is
-    # widened, or refused, here.
+    # The kernel reads as many elements of the branch as x has, so a branch of another shape is
+    # expanded, or refused, here.
     return _Norm.apply(x, branch.expand_as(x), shift_PD, weight_PD, bias_PD, eps, kind)
 
 
 def _tile(width: int) -> dict[str, int]:
-    """A whole row in one program, and several where rows are short."""
+    """Return the size of a tile: a whole row per program, or several if rows are short."""
     columns = triton.next_power_of_2(width)
-    # Beyond 2048 channels more warps share the one row, so that a thread still holds 16 elements of
-    # it.
+    # Beyond 2048 channels more warps share the row, so that a thread still holds 16 elements of it.
     return {
         "ROWS": min(MOST_ROWS, max(1, TILE // columns)),
         "COLUMNS": columns,
@@ -97,8 +96,7 @@ class _Norm(torch.autograd.Function):
         total_PRD = (
             x_PRD if branch is None else torch.empty(x_PRD.shape, device=x.device, dtype=dtype)
         )
-        # Under autocast the next product would cast what it is given: it is written in that dtype
-        # here.
+        # Under autocast the next product would cast its input, so it is written in that dtype here.
         products = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else dtype
         y_PRD = torch.empty(x_PRD.shape, device=x.device, dtype=products)
         tile = _tile(width)
@@ -117,7 +115,7 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         x_dtype, branch_dtype = ctx.kinds
-        dtotal, dy = grads  # of the sum itself there is one if something else uses it
+        dtotal, dy = grads  # the sum has a gradient if something else uses it
         if dy is None:
             dx = None if dtotal is None else dtotal.to(x_dtype)
             dbranch = None if dtotal is None or branch_dtype is None else dtotal.to(branch_dtype)
@@ -141,9 +139,7 @@ class _Norm(torch.autograd.Function):
 def _gradients(
     ctx: Any, dy: Tensor, dtotal: Tensor | None
 ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
-    """ds, ds once more in the branch's dtype if that is another one, and dw,
-    db, dshift, as far as there are any.
-    """
+    """Return ds, ds in the branch's dtype if it differs, and those of dw, db, dshift that exist."""
     total_PRD, weight = ctx.saved_tensors
     branch_dtype = ctx.kinds[1]
     eps, kind, biased, shifted = ctx.options
@@ -174,7 +170,7 @@ def _gradients(
 
 @triton.jit
 def _normalised(s, valid, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
-    """h and r of rows s, which are zero beyond the width; so is h."""
+    """Return h and r of rows s. s must be zero beyond the width, and h is so too."""
     if CENTRED:
         s = tl.where(valid, s - (tl.sum(s, axis=1) / WIDTH)[:, None], 0.0)
     r = tl.rsqrt(tl.sum(s * s, axis=1) / WIDTH + eps)
@@ -204,8 +200,7 @@ def _forward(
         s += branch.to(tl.float32)
         if shift_ptr is not None:
             s += tl.load(shift_ptr + member * WIDTH + column, mask=valid, other=0.0)
-        # What is normalised is the sum as it is written, so that the backward normalises the same
-        # numbers.
+        # The sum is normalised as it is stored, so that the backward normalises the same numbers.
         total = s.to(total_ptr.dtype.element_ty)
         tl.store(total_ptr + written, total, mask=inside)
         s = total.to(tl.float32)
@@ -223,9 +218,7 @@ def _backward(
     rows, block, total_member, total_row, dy_member, dy_row, dtotal_member, dtotal_row, eps,
     WIDTH: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows and sums dw,
-    db and dshift over it, element by element.
-    """
+    """Walk through a block of a member's rows and sum dw, db and dshift over it, by element."""
     blocks = tl.cdiv(rows, block)
     share = tl.program_id(0).to(tl.int64)
     member = share // blocks

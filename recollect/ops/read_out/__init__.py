@@ -1,5 +1,5 @@
-"""From what the heads of a memory read to the input of an mLSTM's last projection;
-the equation is in plain.py.
+"""Steps from the heads' read of a memory to the input of an mLSTM's last projection; the equation
+is in plain.py.
 """
 
 from torch import Tensor
@@ -17,7 +17,7 @@ def read_out(
     skip_PE: Tensor,
     eps: float,
 ) -> Tensor:
-    """(P, ..., E) from h (P, ..., H, D), a divisor (P, ..., H), and c and z (P, ..., E)."""
+    """Return (P, ..., E) from h (P, ..., H, D), a divisor (P, ..., H), and c and z (P, ..., E)."""
     if use_triton(h, c, z):
         from recollect.ops.read_out import triton_kernel
 

@@ -1,4 +1,4 @@
-"""From what the heads of a memory read to the input of an mLSTM's last projection:
+"""Steps from the heads' read of a memory to the input of an mLSTM's last projection:
 
     out = (norm(h / divisor) * scale + skip * c) * SiLU(z)
 
@@ -22,7 +22,7 @@ def read_out(
     skip_PE: Tensor,
     eps: float,
 ) -> Tensor:
-    """(P, ..., E) from h (P, ..., H, D), a divisor (P, ..., H), and c and z (P, ..., E)."""
+    """Return (P, ..., E) from h (P, ..., H, D), a divisor (P, ..., H), and c and z (P, ..., E)."""
     divided = h if divisor is None else (h / divisor[..., None]).to(h.dtype)
     normed = F.layer_norm(divided, h.shape[-1:], eps=eps).flatten(-2)
     members = (slice(None), *[None] * (c.dim() - 2))

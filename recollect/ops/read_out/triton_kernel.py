@@ -9,8 +9,8 @@ s = SiLU(z) and the gradient dout of out = y s:
     g = dy scale     da = r (g - n mean(g n) - mean(g))          dh = da / divisor
     ddivisor = -sum(da a) / divisor = -sum(g n) eps r^2 / divisor
 
-A norm does not see by what its input was divided, but for eps: the first sum is what the rounding
-of its terms leaves of it. Only the inputs are kept for the backward. h, c and z may be float32 or
+Apart from eps, a norm does not depend on the divisor of its input, so sum(da a) would consist
+mostly of rounding errors. Only the inputs are kept for the backward. h, c and z may be float32 or
 bfloat16, the output is as c; scale, skip, the divisor and their gradients are float32. eps must be
 positive.
 
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from recollect.ops.triton_rows import as_rows, rows_per_block, sum_blocks
 
-# Elements that four warps hold of each tensor: 16 per thread. The backward has about eight such
+# Elements of each tensor that four warps hold: 16 per thread. The backward has about eight such
 # tiles in registers.
 TILE = 2048
 MOST_ROWS = 64  # of a tile, where heads are narrow
@@ -97,8 +97,8 @@ class _ReadOut(torch.autograd.Function):
 
 
 def _tile(width: int) -> dict[str, int]:
-    """A whole head in one program, and several rows where heads are narrow;
-    wide ones have more warps.
+    """Return the size of a tile: a whole head per program, and several rows if heads are narrow;
+    wide heads have more warps.
     """
     columns = triton.next_power_of_2(width)
     return {
@@ -121,7 +121,7 @@ def _load(pointer, member_stride, row_stride, member, row, channel, inside):
 
 @triton.jit
 def _normalised(a, inside, eps, WIDTH: tl.constexpr):
-    """n and r of rows that are zero beyond the width; so is n."""
+    """Return n and r of rows. The rows must be zero beyond the width, and n is so too."""
     u = tl.where(inside, a - (tl.sum(a, axis=1) / WIDTH)[:, None], 0.0)
     r = tl.rsqrt(tl.sum(u * u, axis=1) / WIDTH + eps)
     return u * r[:, None], r
@@ -163,9 +163,7 @@ def _backward(
     dout_member, dout_row, eps,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program walks through a block of a member's rows, at one head,
-    and sums dscale and dskip over it.
-    """
+    """Walk through a block of a member's rows, at one head, and sum dscale and dskip over it."""
     blocks = tl.cdiv(rows, block)
     head, share = tl.program_id(0) % heads, (tl.program_id(0) // heads).to(tl.int64)
     member, first = share // blocks, (tl.program_id(0) // heads % blocks) * block

@@ -19,7 +19,9 @@ __all__ = ["log_gamma", "retained_scores", "retention"]
 def retention(
     q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, where_BK: Tensor | None = None
 ) -> Tensor:
-    """o_PBHKE of queries at the positions `where_BK`, or at all, differentiable in q, k and v."""
+    """Return o_PBHKE of queries at the positions `where_BK`, or at all; differentiable in q,
+    k, v.
+    """
     if where_BK is None and not use_triton(q_PBHKD, k_PBHLD, v_PBHLE):
         return plain.retention(q_PBHKD, k_PBHLD, v_PBHLE)
     return by_gates.retention(q_PBHKD, k_PBHLD, v_PBHLE, where_BK)

@@ -1,4 +1,6 @@
-"""gamma_h^(i-j) as a gate of row i times one of column j: any rows of the matrix alone."""
+"""gamma_h^(i-j) as a gate of row i times a gate of column j, so that single rows of the matrix can
+be computed.
+"""
 
 import torch
 from torch import Tensor
@@ -8,7 +10,7 @@ from recollect.ops.retention.plain import log_gamma
 
 
 def retention(q_PBHKD: Tensor, k_PBHLD: Tensor, v_PBHLE: Tensor, where_BK: Tensor | None) -> Tensor:
-    """o_PBHKE of queries at the positions `where_BK`, or at all."""
+    """Return o_PBHKE of queries at the positions `where_BK`, or at all."""
     heads, length = k_PBHLD.shape[2:4]
     position_L = torch.arange(length, dtype=torch.float64, device=k_PBHLD.device)
     log_HL = log_gamma(heads, k_PBHLD.device)[:, None] * position_L

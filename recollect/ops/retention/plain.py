@@ -1,4 +1,4 @@
-"""The matrix of all positions, formed."""
+"""Retention with the whole matrix of all positions."""
 
 import math
 
@@ -19,12 +19,12 @@ def retained_scores(q_PBHLD: Tensor, k_PBHLD: Tensor) -> Tensor:
 
 
 def log_gamma(heads: int, device: torch.device) -> Tensor:
-    """The logarithm of each head's decay, (H,), in float64."""
+    """Return the logarithm of each head's decay, (H,), in float64."""
     return torch.log1p(-(2.0 ** (-5 - torch.arange(heads, dtype=torch.float64, device=device))))
 
 
 def _decays(heads: int, length: int, like: Tensor) -> Tensor:
-    """gamma_h^(i-j) below the diagonal and on it, zero above: (H, L, L)."""
+    """Return gamma_h^(i-j) on and below the diagonal, zero above: (H, L, L)."""
     position = torch.arange(length, dtype=torch.float64, device=like.device)
     distance_LL = position[:, None] - position
     exponent_HLL = log_gamma(heads, like.device)[:, None, None] * distance_LL

@@ -26,9 +26,9 @@ def selective_scan(
     skip_PE: Tensor,
     where_BK: Tensor | None = None,
 ) -> Tensor:
-    """y_PBLE, differentiable in all tensors; W is `select`, V is `raise`.
+    """Return y_PBLE, differentiable in all tensors; W is `select`, V is `raise`.
 
-    With `where_BK` y is read at these positions only and may be undefined elsewhere.
+    With `where_BK` y is needed only at these positions and may be undefined elsewhere.
     """
     if use_triton(u_PBLE):
         from recollect.ops.selective_scan import triton_kernel

@@ -4,15 +4,14 @@ loops that numba compiles when this module is imported, once per machine.
 Shapes: P population, B batch, L length, E channels, N state, K chunks, T steps of one chunk, R
 blocks of rows.
 
-Plain PyTorch passes over memory once per operation, and into memory that is new each time; here a
-row of one member stays in the cache from its inputs to its outputs. As in plain.py, the backward
-pass keeps the states at chunk borders and computes those inside a chunk again. (The short
-convolution and the gate written in the same way took 5 % off a step of Mamba, and were left out
-again.)
+Plain PyTorch passes over memory once per operation and allocates new memory each time; here a row
+of one member stays in the cache from its inputs to its outputs. As in plain.py, the backward pass
+keeps the states at chunk borders and computes those inside a chunk again. (The short convolution
+and the gate are not written in this way: it would save only 5 % of a step of Mamba.)
 
-No bit depends on P, a member's place or the number of threads: a thread takes whole rows, and what
-is summed over rows is summed by blocks of ROWS rows, whose sums are added in order. Channels are
-the last axis of every loop, so that the compiler makes vectors of them.
+No bit depends on P, a member's place or the number of threads: a thread takes whole rows, and sums
+over rows are made in blocks of ROWS rows, whose sums are added in order. Channels are the last axis
+of every loop, so that the compiler vectorises over them.
 """
 
 import math
@@ -27,16 +26,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Steps: states and decays of one chunk, 2 x 128 KB at 128 channels, stay in a second-level cache.
+# Steps of a chunk: its states and decays, 2 x 128 KB at 128 channels, stay in a second-level cache.
 CHUNK = 16
-ROWS = 16  # of one share of work
+ROWS = 16  # in one unit of work
 Array = NDArray[np.float32]
 
 
 def scan(
     u_PBLE: Tensor, raw_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor, skip_PE: Tensor
 ) -> Tensor:
-    """selective_scan(u, softplus(raw), a, b, c) + skip u, for a <= 0."""
+    """Return selective_scan(u, softplus(raw), a, b, c) + skip u, for a <= 0."""
     y_PBLE: Tensor = _Scan.apply(u_PBLE, raw_PBLE, a_PEN, b_PBLN, c_PBLN, skip_PE)
     return y_PBLE
 
@@ -76,7 +75,7 @@ def _blocks(x_PBLE: Tensor) -> int:
 
 
 def _added(parts_PR: Tensor) -> Tensor:
-    """The sum over blocks of rows, one after the other."""
+    """Return the sum over blocks of rows, added in order."""
     first, *others = parts_PR.unbind(1)
     total = first.clone()
     for part in others:
@@ -85,8 +84,8 @@ def _added(parts_PR: Tensor) -> Tensor:
 
 
 def _share(work: Callable[..., None], arguments: tuple[Tensor, ...], count: int) -> None:
-    """Let as many threads as PyTorch has do `work` on a part of the blocks each,
-    this one on the first part.
+    """Run `work` in as many threads as PyTorch has, on a part of the blocks each; this thread takes
+    the first part.
     """
     arrays = [argument.detach().numpy() for argument in arguments]
     threads = min(torch.get_num_threads(), count)
@@ -106,9 +105,9 @@ def _share(work: Callable[..., None], arguments: tuple[Tensor, ...], count: int)
 def _compiled(
     signature: str, sums: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Compile a function, once per machine where there is a place to keep the result.
+    """Compile a function, once per machine if there is a place to store the result.
 
-    `sums`: they may be made vectors.
+    `sums` allows its sums to be vectorised.
     """
 
     def compiled(function: Callable[..., None]) -> Callable[..., None]:
@@ -127,14 +126,14 @@ def _compiled(
     return compiled
 
 
-# ---- functions of one number; a NaN stays one ----
+# ---- functions of one number; NaN stays NaN ----
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOG2_E, LN_2 = np.float32(1 / math.log(2)), np.float32(math.log(2))
 LN_2_HIGH, LN_2_LOW = np.float32(0.693359375), np.float32(math.log(2) - 0.693359375)
-# Added to a small number, it leaves the nearest integer in the lowest bits.
+# Adding this to a small number leaves the nearest integer in the lowest bits.
 TO_INTEGER = np.float32(3 * 2**22)
-LOWEST, LOWEST_LOG = np.float32(-127), np.float32(-88.02969)  # 2^-127 comes out as 0
+LOWEST, LOWEST_LOG = np.float32(-127), np.float32(-88.02969)  # 2^-127 becomes 0
 EXPONENT, EXPONENT_OF_ONE = np.int32(23), np.int32(127 << 23)
 # 2^r for |r| <= 1/2, relative error 9e-8; atanh(w) / w as powers of w^2 for w <= 1/3, relative
 # error 5e-9.
@@ -143,13 +142,13 @@ E1, E2, E3, E4, E5 = (
 )
 A1, A2, A3, A4 = (np.float32(x) for x in (0.33333208, 0.20010764, 0.14000902, 0.14005997))
 
-# Sums as they are written: reordered, adding and subtracting TO_INTEGER would cancel.
+# Sums must not be reordered: adding and subtracting TO_INTEGER would cancel.
 _inlined = numba.njit(fastmath={"contract"})
 
 
 @_inlined
 def _two_to(shifted: Any, r: Any) -> Any:
-    """2^(n + r) with n = shifted - TO_INTEGER."""
+    """Return 2^(n + r) with n = shifted - TO_INTEGER."""
     power = ONE + r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * E5))))
     return power * np.int32(
         (np.float32(shifted).view(np.int32) << EXPONENT) + EXPONENT_OF_ONE
@@ -158,7 +157,7 @@ def _two_to(shifted: Any, r: Any) -> Any:
 
 @_inlined
 def _exp2(x: Any) -> Any:
-    """2^x for x <= 0."""
+    """Return 2^x for x <= 0."""
     x = LOWEST if x < LOWEST else x
     shifted = x + TO_INTEGER
     return _two_to(shifted, x - (shifted - TO_INTEGER))
@@ -166,7 +165,7 @@ def _exp2(x: Any) -> Any:
 
 @_inlined
 def _exp_below(x: Any) -> Any:
-    """exp(-|x|), which never overflows."""
+    """Return exp(-|x|), which never overflows."""
     x = -abs(x)
     x = LOWEST_LOG if x < LOWEST_LOG else x
     shifted = x * LOG2_E + TO_INTEGER
@@ -176,7 +175,7 @@ def _exp_below(x: Any) -> Any:
 
 @_inlined
 def _softplus(x: Any) -> Any:
-    """max(x, 0) + log(1 + e) with e = exp(-|x|), and log(1 + e) = 2 atanh(e / (2 + e))."""
+    """Return max(x, 0) + log(1 + e) with e = exp(-|x|), and log(1 + e) = 2 atanh(e / (2 + e))."""
     e = _exp_below(x)
     w = e / (TWO + e)
     s = w * w
@@ -209,7 +208,7 @@ def _forward_rows(
     first: int,
     last: int,
 ) -> None:
-    """y, and the states before each chunk."""
+    """Compute y, and the states before each chunk."""
     _, batch, length, channels = u.shape
     state = rates.shape[1]
     blocks = (batch + ROWS - 1) // ROWS
@@ -270,12 +269,12 @@ def _backward_rows(
     first: int,
     last: int,
 ) -> None:
-    """From dy all gradients; of A and the direct path a partial sum per block."""
+    """Compute all gradients from dy; for A and the direct path, a partial sum per block."""
     _, batch, length, channels = u.shape
     state = rates.shape[1]
     blocks = (batch + ROWS - 1) // ROWS
     g_NE = np.empty((state, channels), np.float32)  # a_{t+1} g_{t+1}, carried backwards in time
-    # One state more than steps: that before the chunk.
+    # One state more than steps: the state before the chunk.
     states_TNE = np.empty((CHUNK + 1, state, channels), np.float32)
     decays_TNE = np.empty((CHUNK, state, channels), np.float32)
     delta_TE = np.empty((CHUNK, channels), np.float32)

@@ -22,15 +22,15 @@ from recollect.ops.linear import linear
 
 CHUNK = 16  # about sqrt(L) at the lengths of the study, which makes L/T + T smallest
 # Floats of one chunk and member that stay in a cache: 5x faster than the whole batch at width 64,
-# length 64 (docs/decisions/selective-scan-on-a-cpu.md). It must not depend on P, else the order of
-# the sums over rows, and so the bits of dA, would depend on the other members.
+# length 64 (docs/decisions/selective-scan-on-a-cpu.md). It must not depend on P, otherwise the
+# order of the sums over rows, and so the bits of dA, would depend on the other members.
 CACHE_FLOATS = 2**18
 
 
 def selection(
     u: Tensor, select_PEO: Tensor, raise_PRE: Tensor, bias_PE: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Step sizes before softplus (P, ..., E), B and C (P, ..., N), from u (P, ..., E)."""
+    """Return step sizes before softplus (P, ..., E), B and C (P, ..., N), from u (P, ..., E)."""
     rank, columns = raise_PRE.shape[1], select_PEO.shape[2]
     state = (columns - rank) // 2
     low, b, c = linear(u, select_PEO).split((rank, state, state), dim=-1)
@@ -40,7 +40,7 @@ def selection(
 def scan(
     u_PBLE: Tensor, raw_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor, skip_PE: Tensor
 ) -> Tensor:
-    """The recurrence with delta = softplus(raw), plus skip u."""
+    """Return the recurrence with delta = softplus(raw), plus skip u."""
     y_PBLE = recurrence(u_PBLE, F.softplus(raw_PBLE), a_PEN, b_PBLN, c_PBLN)
     return torch.addcmul(y_PBLE, u_PBLE, skip_PE[:, None, None])
 
@@ -48,7 +48,7 @@ def scan(
 def recurrence(
     u_PBLE: Tensor, delta_PBLE: Tensor, a_PEN: Tensor, b_PBLN: Tensor, c_PBLN: Tensor
 ) -> Tensor:
-    """y_PBLE of the equations above, differentiable in all five arguments.
+    """Return y_PBLE of the equations above, differentiable in all five arguments.
 
     `a` must be negative for a stable memory.
     """
@@ -104,7 +104,7 @@ def _decays_and_inputs(
 
 
 def _states(h_PBEN: Tensor, decay_PBTEN: Tensor, input_PBTEN: Tensor) -> Tensor:
-    """All states of a chunk, written over its inputs."""
+    """Compute all states of a chunk, overwriting its inputs."""
     for t in range(input_PBTEN.shape[2]):
         h_PBEN = input_PBTEN[:, :, t].addcmul_(decay_PBTEN[:, :, t], h_PBEN)
     return input_PBTEN

@@ -1,4 +1,4 @@
-"""The walk against time that makes the gradients; equations and names are in triton_scan.py."""
+"""The walk against time that computes the gradients; equations and names are in triton_scan.py."""
 
 # Kernels are typed by Triton when they are launched.
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg, misc, assignment, var-annotated"
@@ -46,7 +46,7 @@ def backward_kernel(
         row = member * batch + row_of_member
         carry_JSC = tl.zeros((J, S, C), tl.float32)
         read = tl.cdiv(tl.load(steps_ptr + row_of_member), K)
-        for chunk in range(read, chunks):  # y is not read here
+        for chunk in range(read, chunks):  # y is not read in these chunks
             for t in tl.static_range(K):
                 step = row * length + chunk * K + t
                 exists = there_is(chunk * K + t, length, EVEN)
@@ -94,7 +94,7 @@ def backward_kernel(
                     mask=real_JS & there_is(start + t, length, EVEN),
                 )
             for t in tl.static_range(K - 1, -1, -1):
-                # Read again, from the cache: registers are full of states by now.
+                # Loaded again, from the cache, because the registers are full of states here.
                 exists = there_is(start + t, length, EVEN)
                 u_J1C = tl.load(u_at + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32)
                 delta_J1C = tl.load(delta_at + t * E, mask=real_J1C & exists, other=0.0).to(
@@ -127,8 +127,8 @@ def backward_kernel(
 
 @triton.jit
 def _one_minus_exp(x):
-    """1 - exp(-x), the derivative of softplus in terms of its value;
-    a series where the difference would cancel.
+    """Return 1 - exp(-x), the derivative of softplus in terms of its value, by a series where the
+    difference would cancel.
     """
     series = x * (1 + x * (-1 / 2 + x * (1 / 6 + x * (-1 / 24 + x * (1 / 120)))))
     return tl.where(x < 0.125, series, 1 - tl.exp2(x * -LOG2E))

@@ -1,4 +1,4 @@
-"""The walk along time that makes y; equations and names are in triton_scan.py."""
+"""The walk along time that computes y; equations and names are in triton_scan.py."""
 
 # Kernels are typed by Triton when they are launched.
 # mypy: disable-error-code="no-untyped-def, arg-type, call-arg, misc, assignment, var-annotated"
@@ -25,7 +25,7 @@ def forward_kernel(
     matrix_JSC, real_JSC = state_JS[:, :, None] * E + channel_J1C, real_JS[:, :, None] & real_J1C
     a_JSC = tl.load(a_ptr + member * N * E + matrix_JSC, mask=real_JSC, other=0.0)
     skip_J1C = tl.load(skip_ptr + member * E + channel_J1C, mask=real_J1C, other=0.0)
-    # Everything below is addressed as one pointer and a constant per step.
+    # Everything below is addressed by one pointer and a constant per step.
     u_ptr += row * length * E + channel_J1C
     delta_ptr += row * length * E + channel_J1C
     y_ptr += row * length * E + channel_J1C
@@ -43,7 +43,7 @@ def forward_kernel(
             bs = ()
             cs = ()
             for t in tl.static_range(group, group + GROUP):
-                # Beyond the end delta = 0 leaves the state as it is.
+                # Beyond the end, delta = 0 leaves the state unchanged.
                 exists = there_is(start + t, length, EVEN)
                 us += (tl.load(u_ptr + t * E, mask=real_J1C & exists, other=0.0).to(tl.float32),)
                 deltas += (

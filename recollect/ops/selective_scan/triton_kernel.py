@@ -26,7 +26,7 @@ from torch import Tensor
 from recollect.ops.selective_scan.triton_scan import base_two, run_backward, run_forward
 from recollect.ops.selective_scan.triton_tiles import LOG2E
 
-STEP_ELEMENTS = 2048  # of a program of the step sizes: 4 warps, 16 per thread
+STEP_ELEMENTS = 2048  # per program of the step sizes: 4 warps, 16 per thread
 
 
 def selective_scan(
@@ -38,13 +38,12 @@ def selective_scan(
     skip_PE: Tensor,
     steps_B: Tensor | None = None,
 ) -> Tensor:
-    """y_PBLE; W is `select` with O = R + 2 N columns, V is `raise`, A = -exp(a_log).
+    """Return y_PBLE; W is `select` with O = R + 2 N columns, V is `raise`, A = -exp(a_log).
 
-    With `steps` (int32) y is undefined behind so many steps of each row, and must not be read
-    there.
+    With `steps` (int32) y is undefined after so many steps of each row, and must not be read there.
     """
     tensors = (u_PBLE, select_PEO, raise_PRE, bias_PE, a_log_PEN, skip_PE)
-    if steps_B is None:  # read everywhere; the same kernel, which is compiled once
+    if steps_B is None:  # y is needed everywhere; the same kernel, compiled once
         batch, length = u_PBLE.shape[1:3]
         steps_B = torch.full((batch,), length, dtype=torch.int32, device=u_PBLE.device)
     return _SelectiveScan.apply(
@@ -131,17 +130,17 @@ def _times(x_PBLI: Tensor, weight_PIO: Tensor) -> Tensor:
 
 
 def _over_rows(x_PBLI: Tensor, y_PBLO: Tensor) -> Tensor:
-    """The sum over rows of outer products, (P, I, O)."""
+    """Return the sum over rows of outer products, (P, I, O)."""
     return torch.bmm(x_PBLI.flatten(1, 2).mT, y_PBLO.flatten(1, 2))
 
 
 def _states(product_PBLO: Tensor, states: int) -> tuple[Tensor, Tensor]:
-    """The last columns of a product: B and C."""
+    """Return the last columns of a product: B and C."""
     return product_PBLO[..., -2 * states : -states], product_PBLO[..., -states:]
 
 
 def _step_sizes(raw_PBLE: Tensor, bias_PE: Tensor) -> Tensor:
-    """softplus(raw + bias), float32."""
+    """Return softplus(raw + bias), float32."""
     population, batch, length, channels = raw_PBLE.shape
     delta_PBLE = torch.empty(raw_PBLE.shape, dtype=torch.float32, device=raw_PBLE.device)
     columns = min(STEP_ELEMENTS, triton.next_power_of_2(channels))

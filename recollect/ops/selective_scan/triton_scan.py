@@ -9,7 +9,8 @@
     dA = sum over rows and t of delta_t carry_t h_{t-1}
     dskip = sum over rows and t of dy_t u_t
 
-where g is the gradient of h_t, carry its part for h_{t-1}, and raw what delta is the softplus of.
+where g is the gradient of h_t, carry its part for h_{t-1}, and raw the argument of delta's
+softplus.
 
 Shapes: P population, B batch, L length, E channels, N states, G groups of partial sums. In a
 kernel: C channels of a program, S states in a thread, J states across threads (state = j S + s, N
@@ -19,18 +20,19 @@ A program is one warp, walks along time and has all states of C channels in regi
 (J, S, C). Sums over states and over channels both cross threads. Four channels in a row by four
 states per thread make the two cheapest together: 2 exchanges of 4 values for a sum over 16 states,
 3 exchanges of 4 values for a sum over 32 channels, and all loads have 16 bytes per thread. Triton
-takes that layout because every large tensor has its channels last (A and the borders are stored so)
-and because what depends on the channel alone is loaded as (J, 1, C), once per thread that needs it.
+chooses that layout because every large tensor has its channels last (A and the borders are stored
+so) and because values that depend only on the channel are loaded as (J, 1, C), once per thread that
+needs it.
 
-The forward keeps the state before every chunk but the first. The backward takes the chunks in
+The forward keeps the state before every chunk except the first. The backward takes the chunks in
 reverse: it computes the K states of a chunk again, keeps them in registers, and goes back through
 them. Inputs of a chunk are loaded before its first store, since a load cannot be moved up across a
 store. Sums over channels beyond a block and over rows beyond a program are written as partial sums;
 a second kernel adds them in an order that does not depend on P.
 
-In the last layer of a model y is not read behind the last labelled position of a row. Of each row
-the walks take `steps_B` steps and leave out the chunks behind them: y is
-not written there, and gradients are zero.
+In the last layer of a model y is not read after the last labelled position of a row. The walks take
+`steps_B` steps of each row and skip the chunks after them: y is not written there, and gradients
+are zero.
 """
 
 # Kernels are typed by Triton when they are launched.
@@ -47,28 +49,29 @@ from recollect.ops.selective_scan.triton_backward import backward_kernel
 from recollect.ops.selective_scan.triton_forward import forward_kernel
 from recollect.ops.selective_scan.triton_tiles import LOG2E
 
-# Of a program's state. In the backward 16 per thread, so that K of them, A, dA and the carry fit
-# into its registers. The forward has less to keep: with 8, more programs share a multiprocessor
+# Elements of a program's state. In the backward 16 per thread, so that K of them, A, dA and the
+# carry fit into its registers. The forward keeps less: with 8, more programs share a multiprocessor
 # (.66 against .74 ms for 16 x 512 rows of 128 channels).
 ELEMENTS, FORWARD_ELEMENTS = 512, 256
-CHANNELS = 128  # most of a program: 4 per thread
+CHANNELS = 128  # at most, per program: 4 per thread
 CHUNK = 4  # K: the borders have N / K times the size of u
 # Steps loaded at once in the forward: enough to hide a load, at 16 registers each.
 FORWARD_GROUP = 4
-# Of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More rows
-# would leave multiprocessors idle in small grids.
+# Rows of a program in the backward: partial sums of dA have N / (ROWS L) times the size of u. More
+# rows would leave multiprocessors idle in small grids.
 ROWS = 1
-# Of a thread of the backward, so that twelve programs share a multiprocessor. On an H200 Mamba then
-# makes 1,322 run-steps/s at width 64; with chunks of 8 and all 255 registers 1,280, with chunks of
-# 4 and 128 registers 1,232. Where a single member has at most sixteen programs per multiprocessor,
-# they are faster at once: .56 against .64 ms for 256 rows of 256 channels.
+# Registers of a thread of the backward, so that twelve programs share a multiprocessor. On an H200
+# Mamba then makes 1,322 run-steps/s at width 64; with chunks of 8 and all 255 registers 1,280, with
+# chunks of 4 and 128 registers 1,232. If a single member has at most sixteen programs per
+# multiprocessor, fewer registers let all of them run at once, which is faster: .56 against .64 ms
+# for 256 rows of 256 channels.
 REGISTERS, FEWER_REGISTERS, PROGRAMS_AT_ONCE = 168, 128, 16
-SUM_ELEMENTS = 2048  # of a program that adds partial sums, of which at most SUM_GROUPS along G
+SUM_ELEMENTS = 2048  # per program that adds partial sums, at most SUM_GROUPS of them along G
 SUM_GROUPS = 32
 
 
 def base_two(a_PEN: Tensor) -> Tensor:
-    """A as the kernels take it, a_PNE: exp(x) is computed as 2^(x log2 e)."""
+    """Return A for the kernels, a_PNE: exp(x) is computed as 2^(x log2 e)."""
     return (a_PEN.float() * LOG2E.value).transpose(1, 2).contiguous()
 
 
@@ -82,7 +85,7 @@ def run_forward(
     steps_B: Tensor,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    """y_PBLE and, with `keep`, the states at the borders of chunks for the backward.
+    """Return y_PBLE and, with `keep`, the states at the borders of chunks for the backward.
 
     u and delta are contiguous; b and c are views of the same spacing whose last axis is dense.
     """
@@ -116,8 +119,8 @@ def run_backward(
     db: Tensor,
     dc: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Fills draw (the gradient of what delta is the softplus of), db and dc, which may be views
-    into larger tensors; returns du_PBLE, da_PEN and dskip_PE.
+    """Fill draw (the gradient before softplus), db and dc, which may be views into larger tensors;
+    return du_PBLE, da_PEN and dskip_PE.
     """
     dy = dy.contiguous()
     population, batch, length, channels = u.shape
@@ -157,9 +160,9 @@ def run_backward(
 
 
 def _sizes(channels: int, states: int, length: int, elements: int) -> dict[str, int]:
-    """What kernels know when they are compiled.
+    """Return the kernels' compile-time constants.
 
-    More than 128 states are more than 16 elements per thread: shorter chunks.
+    More than 128 states are more than 16 elements per thread, and get shorter chunks.
     """
     padded = triton.next_power_of_2(states)
     in_thread = min(padded, 4)
@@ -183,9 +186,7 @@ def _multiprocessors(device: torch.device) -> int:
 
 
 def _add_groups(x_G: Tensor, out: Tensor) -> Tensor:
-    """The sum over the first axis into `out`,
-    whose rows are dense but may be apart from each other.
-    """
+    """Sum over the first axis into `out`, whose rows are dense but need not be adjacent."""
     groups, size, width = x_G.shape[0], out.numel(), out.shape[-1]
     rows = min(SUM_GROUPS, triton.next_power_of_2(groups))
     columns = SUM_ELEMENTS // rows

@@ -2,8 +2,8 @@
 y_t = bias + sum_k weight_k x_{t+ahead-(K-1)+k}.
 
 Shapes: P population, B batch, L length, D channels, K taps. With ahead = 0 the last tap sees the
-present, none the future. SiLU may follow: an operation of its own in the plain form, part of the
-kernel on a GPU.
+present, and no tap sees the future. SiLU may follow: a separate operation in the plain form, part
+of the kernel on a GPU.
 """
 
 from torch import Tensor
@@ -20,7 +20,7 @@ def short_conv(
     ahead: int = 0,
     activation: Activation | None = None,
 ) -> Tensor:
-    """Differentiable in all tensors."""
+    """Return y_PBLD; differentiable in all tensors."""
     if use_triton(x_PBLD) and 0 <= ahead < weight_PKD.shape[1]:
         from recollect.ops.short_conv import triton_kernel
 

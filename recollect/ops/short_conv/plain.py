@@ -1,7 +1,7 @@
-"""A handful of multiply-adds on shifted views, in place.
+"""A few multiply-adds on shifted views, in place.
 
-Left to autograd, each tap would cost a full-length tensor of zeros and three products in the
-backward pass.
+With autograd, each tap would cost a full-length tensor of zeros and three products in the backward
+pass.
 """
 
 from typing import Any, Literal
@@ -48,8 +48,8 @@ class _ShortConv(torch.autograd.Function):
 
 
 def _taps(weight_PKD: Tensor, x_PBLD: Tensor, ahead: int) -> list[tuple[int, slice, slice]]:
-    """For each tap that reaches into the sequence:
-    its number, the outputs it adds to, the inputs it reads.
+    """Return for each tap that reaches into the sequence its index, the outputs it adds to, and the
+    inputs it reads.
     """
     taps, length = weight_PKD.shape[1], x_PBLD.shape[2]
     delays = [(k, taps - 1 - k - ahead) for k in range(taps)]

@@ -34,8 +34,8 @@ TILE, WARPS = 2048, 4
 # G + 2 (K - 1) inputs and G + K - 1 gradients in registers, so that every z and its sigmoid is
 # computed once (and K - 1 of G + K - 1 twice).
 STRIDE, WALK_COLUMNS = 16, 64
-BACKWARD_TILE = 256  # with more taps than that pays for: a tile of rows, tap by tap
-# Rows that one program sums over: what it writes for them, K + 1 rows, is then 4 % of what it
+BACKWARD_TILE = 256  # if there are too many taps for that: a tile of rows, tap by tap
+# Rows that one program sums over: the K + 1 rows that it writes for them are then 4 % of what it
 # reads.
 BLOCK = 128
 MOST_UNROLLED = 8  # the walk's unrolled code grows with K
@@ -44,8 +44,8 @@ MOST_UNROLLED = 8  # the walk's unrolled code grows with K
 def short_conv(
     x_PBLD: Tensor, weight_PKD: Tensor, bias_PD: Tensor | None, ahead: int, activation: str | None
 ) -> Tensor:
-    """`ahead` must be from 0 to K - 1: some tap then sees the present,
-    from which the backward sums dbias.
+    """Apply the convolution. `ahead` must be from 0 to K - 1: some tap then sees the present, from
+    which the backward sums dbias.
     """
     return _ShortConv.apply(x_PBLD, weight_PKD, bias_PD, ahead, activation)
 
@@ -89,7 +89,7 @@ class _ShortConv(torch.autograd.Function):
         sums = taps + (bias is not None)
         dx_PBLD = torch.empty(x.shape, device=x.device, dtype=x.dtype)
         walks = taps <= MOST_UNROLLED
-        # Of whole sequences if the kernel walks, of positions if not.
+        # Blocks of whole sequences if the kernel walks, of positions otherwise.
         block = triton.cdiv(BLOCK, length) if walks else rows_per_block(batch * length, BLOCK)
         blocks = triton.cdiv(batch if walks else batch * length, block)
         shares_PNKD = torch.empty(
@@ -189,8 +189,8 @@ def _convolved(
     z, x_tile, weight_ptr, bias_ptr, inside, valid, time, length, x_time, channels, first,
     TAPS: tl.constexpr, BIAS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """z plus bias and, for every tap, its weight times x:
-    tap j looks `first` + j positions ahead of `time`.
+    """Return z plus bias and, for every tap, its weight times x: tap j looks `first` + j positions
+    ahead of `time`.
     """
     if BIAS:
         z += tl.load(bias_ptr, mask=valid, other=0.0)
@@ -222,7 +222,7 @@ def _walk_back(
     UNROLL: tl.constexpr,
     SUMS: tl.constexpr, SUM_ROWS: tl.constexpr, STRIDE: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One program has some sequences of a member and some channels."""
+    """Walk through some sequences of a member, for some channels."""
     parts, blocks = tl.cdiv(channels, COLUMNS), tl.cdiv(batch, block)
     index = tl.program_id(0) // parts
     column = (tl.program_id(0) % parts) * COLUMNS + tl.arange(0, COLUMNS)
@@ -237,7 +237,7 @@ def _walk_back(
     bias = tl.zeros([COLUMNS], dtype=tl.float32)
     if BIAS:
         bias += tl.load(bias_ptr + member * channels + column, mask=valid, other=0.0)
-    # makes a tensor of a time: the interpreter mistypes a single truth
+    # Makes a tensor of a time, since the interpreter gives a scalar condition a wrong type.
     none = tl.zeros([1], dtype=tl.int32)
     # One row for each tap, and one for the bias.
     sum_row = tl.arange(0, SUM_ROWS)[:, None]
@@ -265,8 +265,8 @@ def _walk_back(
                     for k in tl.static_range(TAPS):
                         z += weights[k] * xs[i + k]
                     share = tl.sigmoid(z)
-                    # By choice, not as a product with 0: outside the sequence z is a sum of some x,
-                    # and may be infinite.
+                    # Selected, not multiplied by 0: outside the sequence z is a sum of some x, and
+                    # may be infinite.
                     dz = tl.where(there, dz * share * (1 + z * (1 - share)), 0.0)
                 dzs += (dz,)
             for i in tl.static_range(STRIDE):
@@ -344,14 +344,14 @@ def _add_tap(
     TAPS: tl.constexpr, AHEAD: tl.constexpr, BIAS: tl.constexpr, SILU: tl.constexpr,
     UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """dx and the sums with what tap k adds to them,
-    all by way of the one output to which it takes x_t.
+    """Add tap k's contributions to dx and the sums, through the one output for which it reads
+    x_t.
     """
     delay = TAPS - 1 - AHEAD - k
     reached = inside & (time + delay >= 0) & (time + delay < length)
     dz = tl.load(dy_tile + delay * dy_time, mask=reached, other=0.0).to(tl.float32)
     if SILU:
-        # Seen from t, the taps of that output look at t - k, ..., t - k + K - 1.
+        # Relative to t, the taps of that output look at t - k, ..., t - k + K - 1.
         z = tl.zeros_like(dx)
         z = _convolved(
             z,
@@ -370,8 +370,8 @@ def _add_tap(
             UNROLL,
         )
         share = tl.sigmoid(z)
-        # By choice, not as a product with 0: without such an output z is a sum of some x, and may
-        # be infinite.
+        # Selected, not multiplied by 0: without such an output z is a sum of some x, and may be
+        # infinite.
         dz = tl.where(reached, dz * share * (1 + z * (1 - share)), 0.0)
     dx += dz * tl.load(weight_ptr + k * channels, mask=valid, other=0.0)
     sums += tl.where(sum_row == k, tl.sum(dz * x, axis=0)[None, :], 0.0)

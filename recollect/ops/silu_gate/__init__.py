@@ -1,4 +1,4 @@
-"""y SiLU(z): what a gate does to a mixer's output."""
+"""y SiLU(z), the gate on a mixer's output."""
 
 from torch import Tensor
 
@@ -7,7 +7,7 @@ from recollect.ops.silu_gate import plain
 
 
 def silu_gate(y: Tensor, gate: Tensor) -> Tensor:
-    """For two tensors of one shape, in the dtype of y."""
+    """Return y SiLU(gate) for two tensors of the same shape, in the dtype of y."""
     if use_triton(y, gate):
         from recollect.ops.silu_gate import triton_kernel
 

@@ -1,5 +1,5 @@
-"""y SiLU(z) as a kernel, forward and backward: z may be part of a larger tensor, and nothing but y
-and z is kept.
+"""y SiLU(z) as a kernel, forward and backward: z may be part of a larger tensor, and only y and z
+are kept.
 
 Shapes: M rows, E channels; `...` is any number of axes.
 """
@@ -14,11 +14,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-GATE_ELEMENTS = 1024  # of a program: 4 warps, 8 per thread
+GATE_ELEMENTS = 1024  # per program: 4 warps, 8 per thread
 
 
 def silu_gate(y: Tensor, gate: Tensor) -> Tensor:
-    """y SiLU(gate) for two tensors (..., E), in the dtype of y."""
+    """Return y SiLU(gate) for two tensors (..., E), in the dtype of y."""
     return _Gate.apply(y, gate)
 
 
@@ -30,7 +30,7 @@ class _Gate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, gate: Tensor) -> Tensor:
         y = y.contiguous()
-        # Half of a larger tensor as a rule: its rows are taken where they are.
+        # Usually half of a larger tensor, so its rows are read in place.
         gate_ME = gate.reshape(-1, gate.shape[-1])
         gate_ME = gate_ME if gate_ME.stride(1) == 1 else gate_ME.contiguous()
         out = torch.empty_like(y)
@@ -57,8 +57,8 @@ def _launch_gate(kernel: Any, gate_ME: Tensor, *tensors: Tensor) -> None:
 
 @triton.jit
 def _gate_tile(rows, channels, gate_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where a program's elements are in a plain tensor, where in the gate,
-    and which of them there are.
+    """Return where a program's elements are, in a plain tensor and in the gate, and which are
+    valid.
     """
     blocks = tl.cdiv(channels, COLUMNS)
     row_R1 = ((tl.program_id(0) // blocks).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]

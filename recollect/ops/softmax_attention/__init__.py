@@ -1,9 +1,9 @@
 """Softmax attention without its parameters:
 y_i = sum_j softmax_j(q_i . k_j / sqrt(D) + bias_ij) v_j.
 
-Shapes: P population, B batch, H heads, L queries, T keys, K queries that are asked for, D channels
-of a head, W width of the model. The last query stands at the last key, so one query over T keys is
-the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides a key from a query.
+Shapes: P population, B batch, H heads, L queries, T keys, K requested queries, D channels of a
+head, W width of the model. The last query is at the position of the last key, so one query over T
+keys is the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides a key from a query.
 """
 
 from types import ModuleType
@@ -36,7 +36,7 @@ def attention(
     bias_1HLL: Tensor | None,
     mask: Mask | None = None,
 ) -> Tensor:
-    """y_PBHLD; without a bias all that a query does not see is the future.
+    """Return y_PBHLD; without a bias only the future is hidden from a query.
 
     All members share the bias. The mask drops weights.
     """
@@ -53,7 +53,7 @@ def attention_at(
     bias_PHBKL: Tensor | None,
     mask: Mask | None = None,
 ) -> Tensor:
-    """y_PBHKD of queries that stand at the positions `where`; without a bias as above."""
+    """Return y_PBHKD for queries at the positions `where`; without a bias as above."""
     if bias_PHBKL is None and (kernel := _kernel(q_PBHKD, k_PBHLD, mask)):
         return kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
     return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL, mask)
@@ -62,7 +62,7 @@ def attention_at(
 def projected_attention(
     x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, mask: Mask | None = None
 ) -> Tensor:
-    """y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
+    """Return y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
     length = x_PBLW.shape[2]
     if _is_short(x_PBLW, length, length, weight_PWC.shape[2] // 3 // heads, mask):
         from recollect.ops.softmax_attention import triton_kernel
@@ -80,7 +80,7 @@ def projected_attention_at(
     where_BK: Tensor,
     mask: Mask | None = None,
 ) -> Tensor:
-    """The same for the queries at the positions `where` alone, y_PBHKD."""
+    """Return the same only for the queries at the positions `where`, y_PBHKD."""
     width = weight_PWC.shape[2] // 3
     x_PBKW = at_positions(x_PBLW, where_BK)
     (q_PBHKD,) = plain.project(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width], 1, heads)
@@ -97,7 +97,7 @@ def projected_attention_at(
 
 
 def _kernel(q_PBHKD: Tensor, k_PBHLD: Tensor, mask: Mask | None) -> ModuleType | None:
-    """The kernel for these heads, if there is one that is better than PyTorch's own."""
+    """Return the kernel for these heads, or None if PyTorch's own is better."""
     queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
     if _is_short(k_PBHLD, queries, length, width, mask):
         from recollect.ops.softmax_attention import triton_kernel

@@ -12,13 +12,14 @@ from recollect.ops.linear import linear
 
 
 def distances(queries: int, keys: int, device: torch.device) -> Tensor:
-    """How many positions key j lies behind query i, (L, T); negative in the future."""
+    """Return how many positions key j is behind query i, (L, T); negative in the future."""
     positions_T = torch.arange(keys, device=device)
     return positions_T[keys - queries :, None] - positions_T
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """The slopes m_h of ALiBi (Press et al. 2022): 2^(-8h/H), h = 1..H, if H is a power of two.
+    """Return the slopes m_h of ALiBi (Press et al. 2022): 2^(-8h/H), h = 1..H, if H is a power of
+    two.
 
     Otherwise those of the next smaller power of two N, then every second one of 2N as far as
     needed.
@@ -30,15 +31,15 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 def alibi(distance: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
-    """The bias -m_h (i - j) of a table of distances, (1, H, *its shape)."""
+    """Return the bias -m_h (i - j) for a table of distances, (1, H, *its shape)."""
     slopes_H = torch.tensor(alibi_slopes(heads), dtype=dtype, device=distance.device)
     return -slopes_H.view(1, heads, *[1] * distance.dim()) * distance
 
 
 def attention_weights(q_PBHLD: Tensor, k_PBHTD: Tensor, bias_PBHLT: Tensor) -> Tensor:
-    """The softmax, (P, B, H, L, T); every query must see a key.
+    """Return the softmax, (P, B, H, L, T); every query must see a key.
 
-    P and B of the bias may be 1, and H.
+    The axes P, B and H of the bias may be 1.
     """
     scores_PBHLT = q_PBHLD @ k_PBHTD.transpose(-1, -2) / math.sqrt(q_PBHLD.shape[-1])
     return (scores_PBHLT + bias_PBHLT).softmax(-1)
@@ -51,7 +52,9 @@ def attention(
     bias_1HLL: Tensor | None,
     mask: Mask | None,
 ) -> Tensor:
-    """PyTorch's fused operation, which keeps no scores; its dropout would not be ours."""
+    """Use PyTorch's fused operation, which stores no scores, unless there is dropout: its masks
+    would differ from ours.
+    """
     if mask is not None:
         if bias_1HLL is None:
             length = q_PBHLD.shape[-2]
@@ -86,6 +89,6 @@ def attention_at(
 def project(
     x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, parts: int, heads: int
 ) -> list[Tensor]:
-    """So many of q, k and v, (P, B, H, L, D); C = parts H D."""
+    """Return `parts` of q, k and v, each (P, B, H, L, D); C = parts H D."""
     product_PBLC = linear(x_PBLW, weight_PWC, bias_PC)
     return [split_heads(part_PBLE, heads) for part_PBLE in product_PBLC.chunk(parts, dim=-1)]

@@ -4,14 +4,15 @@
     dv = (w m)^T dy          dw = (dy v^T) m          ds = w (dw - sum_j w dw) / sqrt(D)
     dq = ds k            dk = ds^T q
 
-m is dropout's mask, 0 or 1 / (1 - share), made anew wherever it is needed; without dropout it is 1.
+m is dropout's mask, 0 or 1 / (1 - share), computed again wherever it is needed; without dropout it
+is 1.
 
 Shapes: P population, B batch, H heads, L length, D channels of a head, K queries (one at each
-position, or fewer, each at a position of its own). One program per (member, row, head) holds the
-whole sequence, so nothing is kept for the backward but q, k and v: it computes w again, and of y it
-needs nothing. Inputs may be views with any strides (three parts of one projection); y has its heads
-beside each other, ready for the next product. PyTorch's own kernels are made for long sequences; at
-L = D = 64 they move several times as many bytes.
+position, or fewer, each with its own position). One program per (member, row, head) holds the whole
+sequence, so only q, k and v are kept for the backward: it computes w again, and does not need y.
+Inputs may be views with any strides (three parts of one projection); y has adjacent heads, ready
+for the next product. PyTorch's own kernels are made for long sequences; at L = D = 64 they move
+several times as many bytes.
 """
 
 # A kernel's parameters have Triton's types, which Python's checker cannot know.
@@ -28,7 +29,7 @@ from recollect.ops.dispatch import product_precision
 from recollect.ops.dropout import Mask
 from recollect.ops.dropout.triton_kernel import is_kept, least_kept
 
-# Scores must fit into the registers of one program, and with them the random numbers of a mask.
+# Scores and the random numbers of a mask must fit into the registers of one program.
 LONGEST, MOST_MASKED = 128, 64 * 64
 WIDEST = 128
 
@@ -46,9 +47,10 @@ def causal_attention(
     where_BK: Tensor | None = None,
     mask: Mask | None = None,
 ) -> Tensor:
-    """y_PBHKD, a view of (P, B, K, H, D); differentiable in q, k and v.
+    """Return y_PBHKD, a view of (P, B, K, H, D); differentiable in q, k and v.
 
-    `where` the queries stand; by default everywhere. The mask is that of all L x L weights.
+    `where` holds the positions of the queries; by default there is one everywhere. The mask covers
+    all L x L weights.
     """
     return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
 
@@ -56,8 +58,8 @@ def causal_attention(
 def joint_attention(
     product_PBLC: Tensor, bias_PC: Tensor, heads: int, mask: Mask | None = None
 ) -> Tensor:
-    """y_PBHLD of queries, keys and values that lie beside each other as one product,
-    each with all its heads.
+    """Return y_PBHLD of queries, keys and values that are adjacent in one product, each with all
+    its heads.
 
     The bias of the product is added here, where its elements are read, and its gradient is one
     tensor, as the product is.
@@ -73,8 +75,8 @@ def joint_attention_at(
     where_BK: Tensor,
     mask: Mask | None = None,
 ) -> Tensor:
-    """y_PBHKD of queries at the positions `where`;
-    keys and values are one product and come with their biases.
+    """Return y_PBHKD for queries at the positions `where`; keys and values are one product and come
+    with their biases.
     """
     return _Joint.apply(
         q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK, mask
@@ -82,7 +84,7 @@ def joint_attention_at(
 
 
 def _parts(x: Tensor, parts: int, heads: int) -> Tensor:
-    """Views: a product (P, B, L, C) as (parts, P, B, H, L, D), a bias as (parts, P, H, D)."""
+    """Return views: a product (P, B, L, C) as (parts, P, B, H, L, D), a bias (parts, P, H, D)."""
     x = x.unflatten(-1, (parts, heads, -1)).movedim(-3, 0)
     return x.transpose(-3, -2) if x.dim() == 6 else x
 
@@ -107,7 +109,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Joint(torch.autograd.Function):
-    """The same of parts of one product, stacked along a first axis; q is among them or apart."""
+    """The same for parts of one product, stacked along a first axis; q is one of them or apart."""
 
     @staticmethod
     def forward(
@@ -153,8 +155,8 @@ def _tensors(q: Tensor | None, stack: Tensor) -> tuple[Tensor, ...]:
 
 
 def _dense_strides(stack: Tensor) -> tuple[int, ...]:
-    """Those of a product whose parts are beside each other, so that its gradient is a product's
-    gradient without a copy.
+    """Return the strides of a product with adjacent parts, so that its gradient can be used as a
+    product's gradient without a copy.
     """
     parts, _, batch, heads, length, width = stack.shape
     row = parts * heads * width
@@ -180,7 +182,7 @@ def _launch(
     arguments: list[Any] = []
     for tensor in (*inputs, *others):
         arguments += [tensor, *tensor.stride()]
-    # A bias is (P, H, D) with D dense; queries that stand apart have theirs already.
+    # A bias is (P, H, D) with D dense; separate queries have theirs added already.
     shifts: list[Tensor | None] = [None] * 3
     if biases is not None:
         shifts[-len(biases) :] = list(biases)
@@ -210,13 +212,13 @@ def _launch(
 
 
 def mask_arguments(mask: Mask | None) -> tuple[Tensor | None, int, float]:
-    """A kernel's stream, smallest number that is kept, and share that is kept."""
+    """Return a kernel's stream, the smallest number that is kept, and the fraction that is kept."""
     return (None, 0, 1.0) if mask is None else (mask[0], least_kept(mask.share), 1 - mask.share)
 
 
 @triton.jit
 def tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns):
-    """The pointers of some positions and channels of one sequence and head."""
+    """Return the pointers of some positions and channels of one sequence and head."""
     start = pointer + p * stride_p + b * stride_b + h * stride_h
     return start + rows[:, None] * stride_l + columns[None, :] * stride_d
 
@@ -226,7 +228,7 @@ def _read(
     pointer, stride_p, stride_b, stride_h, stride_l, stride_d, shift_ptr, shift_p, shift_h, p, b,
     h, rows, columns, inside, width,
 ):  # fmt: skip
-    """One sequence and head, with its bias added if that is still to be done."""
+    """Load one sequence and head, and add its bias if that is still to be done."""
     x = tl.load(
         tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, rows, columns),
         mask=inside,
@@ -242,8 +244,8 @@ def _read(
 
 @triton.jit
 def places_of(where_ptr, b, row, queries, EVERYWHERE: tl.constexpr):
-    """At which position each query of a row stands;
-    one beyond the last stands at the first, and nobody reads it.
+    """Return the position of each query of a row; queries beyond the last are at the first
+    position, and their results are not read.
     """
     if EVERYWHERE:
         places = tl.where(row < queries, row, 0)
@@ -262,7 +264,7 @@ def _weights(q, k, places, scale, LENGTH: tl.constexpr, PRECISION: tl.constexpr)
 
 @triton.jit
 def drop(x, stream_ptr, p, b, h, heads, length, places, key, least, kept_share):
-    """x m for a tile of queries at `places` and keys at `key`; x itself without a stream."""
+    """Return x m for a tile of queries at `places` and keys at `key`; x itself without a stream."""
     if stream_ptr is not None:
         query = (b * heads + h) * length + places.to(tl.int64)
         counter = query[:, None] * length + key[None, :]

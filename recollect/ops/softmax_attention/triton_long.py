@@ -4,9 +4,9 @@ nor masks leave the chip (the online softmax of Milakov and Gimelshein 2018, as 
     w_ij = exp(s_ij - z_i), z_i = log sum_j exp(s_ij)          y_i = sum_j w_ij m_ij v_j
     c_i = dy_i . y_i (it is sum_j w_ij dw_ij)                  ds_ij = w_ij (dw_ij - c_i) / sqrt(D)
 
-and all else as in triton_kernel.py, whose form for short sequences is faster where it fits. Kept
-for the backward are q, k, v, y and z. Without dropout PyTorch has such kernels of its own; their
-masks are no function of a member's seed.
+and everything else as in triton_kernel.py, whose form for short sequences is faster where it fits.
+Kept for the backward are q, k, v, y and z. PyTorch has such kernels of its own, but their dropout
+masks are not a function of a member's seed.
 
 Shapes: P population, B batch, H heads, L keys, K queries, D channels of a head. A program has a
 tile of queries and walks through keys, or the other way round for the gradients of keys and values.
@@ -48,7 +48,7 @@ def causal_attention(
     where_BK: Tensor | None = None,
     mask: Mask | None = None,
 ) -> Tensor:
-    """As that of triton_kernel.py."""
+    """Return the same as the function in triton_kernel.py."""
     return _Attention.apply(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
 
 
@@ -83,7 +83,9 @@ def _launch(
     where: Tensor | None,
     mask: Mask | None,
 ) -> None:
-    """`walked_by`: queries, or keys, of which each program has a tile; `sums` are (P, B, H, K)."""
+    """Launch a kernel. `walked_by` counts the queries, or keys, of which each program has a tile;
+    `sums` are (P, B, H, K).
+    """
     q, k, _ = inputs
     population, batch, heads, queries, width = q.shape
     arguments: list[Any] = []
@@ -121,7 +123,7 @@ def _launch(
 
 @triton.jit
 def _where_am_i(tiles, batch, heads):
-    """The tile of this program, and its member, row and head."""
+    """Return the tile of this program, and its member, row and head."""
     program = tl.program_id(0).to(tl.int64)
     sequence = program // tiles
     return program % tiles, sequence // heads // batch, sequence // heads % batch, sequence % heads
@@ -183,7 +185,7 @@ def _dscores(
     q, k, v, g, z, c, places, key, stream_ptr, p, b, h, heads, length, least, kept_share, scale,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """w m and ds of a tile."""
+    """Return w m and ds of a tile."""
     scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
     seen = places[:, None] >= key[None, :]
     weights = tl.exp(tl.where(seen, scores - z[:, None], float("-inf")))
@@ -202,7 +204,7 @@ def _backward_queries(
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dq, and c for the other kernel."""
+    """Compute dq, and c for the other kernel."""
     number, p, b, h = _where_am_i(tiles, batch, heads)
     row, channel = number * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
     asked = (row < queries)[:, None] & (channel < width)[None, :]
@@ -238,7 +240,7 @@ def _backward_keys(
     QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, EVERYWHERE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv."""
+    """Compute dk and dv."""
     number, p, b, h = _where_am_i(tiles, batch, heads)
     key, channel = number * KEYS + tl.arange(0, KEYS), tl.arange(0, WIDTH)
     there = (key < length)[:, None] & (channel < width)[None, :]
@@ -246,7 +248,7 @@ def _backward_keys(
     v = _read(v_ptr, v_p, v_b, v_h, v_l, v_d, p, b, h, key, channel, there)
     dk = tl.zeros([KEYS, WIDTH], tl.float32)
     dv = tl.zeros([KEYS, WIDTH], tl.float32)
-    # Of queries that stand everywhere those before the tile see none of its keys.
+    # With a query at each position, the queries before the tile see none of its keys.
     first = number * KEYS // QUERIES * QUERIES if EVERYWHERE else 0
     for start in range(first, queries, QUERIES):
         row = start + tl.arange(0, QUERIES)

@@ -24,7 +24,7 @@ def state_space_dual(
     skip_PH: Tensor,
     where_BK: Tensor | None = None,
 ) -> Tensor:
-    """y_PBHKV at the positions `where_BK`, or at all, differentiable in all but them."""
+    """Return y_PBHKV at the positions `where_BK`, or at all; differentiable in all others."""
     if where_BK is None and not use_triton(v_PBHLV):
         return plain.state_space_dual(c_PBLN, b_PBLN, v_PBHLV, delta_PBHL, g_PBHL, skip_PH)
     return by_gates.state_space_dual(c_PBLN, b_PBLN, v_PBHLV, delta_PBHL, g_PBHL, skip_PH, where_BK)

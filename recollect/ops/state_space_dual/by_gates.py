@@ -1,11 +1,13 @@
-"""The decay from j to i as a gate of row i times one of column j: any rows of the matrix alone."""
+"""The decay from j to i as a gate of row i times a gate of column j, so that single rows of the
+matrix can be computed.
+"""
 
 from torch import Tensor
 
 from recollect.ops.gated_scores import gated_scores
 from recollect.ops.layout import at_positions
 
-SMALLEST_STEP = 1e-30  # has a logarithm; a smaller step writes nothing anyway
+SMALLEST_STEP = 1e-30  # has a logarithm; a smaller step has no effect
 
 
 def state_space_dual(
@@ -17,7 +19,7 @@ def state_space_dual(
     skip_PH: Tensor,
     where_BK: Tensor | None,
 ) -> Tensor:
-    """y_PBHKV at the positions `where_BK`, or at all."""
+    """Return y_PBHKV at the positions `where_BK`, or at all."""
     running_PBHL = g_PBHL.double().cumsum(-1)
     # delta_j is part of the gate of column j.
     column_PBHL = delta_PBHL.clamp(min=SMALLEST_STEP).double().log() - running_PBHL

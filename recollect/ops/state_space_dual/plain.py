@@ -1,4 +1,4 @@
-"""The matrix of all positions, formed."""
+"""The state space with the whole matrix of all positions."""
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ def state_space_dual(
 
 
 def decayed_matches(c_PBLN: Tensor, b_PBLN: Tensor, g_PBHL: Tensor) -> Tensor:
-    """What position i reads of delta_j v_j, (P, B, H, L, L): the match of C_i and B_j, times what
-    the decay has left of it.
+    """Return the weight of delta_j v_j in the read at position i, (P, B, H, L, L): the match of C_i
+    and B_j, times the decay from j to i.
     """
     return (c_PBLN @ b_PBLN.transpose(2, 3))[:, :, None] * segment_sums(g_PBHL).exp()

@@ -1,4 +1,4 @@
-"""RWKV-4's mean of values whose weights fade with the distance; equations in plain.py."""
+"""RWKV-4's mean of values whose weights decay with the distance; equations in plain.py."""
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ __all__ = ["wkv", "wkv_step"]
 
 
 def wkv(k_PBLD: Tensor, v_PBLD: Tensor, w_PD: Tensor, u_PD: Tensor) -> Tensor:
-    """y_PBLD, differentiable in all four arguments; w <= 0."""
+    """Return y_PBLD, differentiable in all four arguments; w <= 0."""
     if use_triton(k_PBLD, v_PBLD):
         from recollect.ops.wkv import triton_kernel
 

@@ -7,16 +7,16 @@ plain PyTorch, sequential in time.
 Shapes: P population, B batch, L length, D channels; k, v, y are (P, B, L, D), w <= 0 and u are (P,
 D).
 
-No exponential of a key is ever taken. Of the positions before t two numbers are kept, the mean m_t
-of their values and the logarithm a_t of their total weight, so that everything else is a share
-between 0 and 1:
+No exponential of a key is ever taken. For the positions before t two numbers are kept, the mean m_t
+of their values and the logarithm a_t of their total weight. All other factors are fractions between
+0 and 1:
 
     y_t = m_t + s(k_t + u - a_t) (v_t - m_t)            s(x) = 1 / (1 + e^{-x})
     m_{t+1} = m_t + s(k_t - w - a_t) (v_t - m_t)
     a_{t+1} = log(e^{a_t + w} + e^{k_t})                a_0 = -inf
 
 The backward is written out: gradients of m and of a run backwards in time, both shrinking by s(a_t
-+ w - k_t) a step. Autograd over a Python loop would copy a full-length tensor at every step.
++ w - k_t) per step. Autograd over a Python loop would copy a full-length tensor at every step.
 """
 
 import math
@@ -25,13 +25,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Numerator, denominator and exponent, each (P, B, D): both sums are e^exponent times what is
-# stored, as in the official code.
+# Numerator, denominator and exponent, each (P, B, D): both sums are e^exponent times the stored
+# values, as in the official code.
 Past = tuple[Tensor, Tensor, Tensor]
 
 
 def wkv(k_PBLD: Tensor, v_PBLD: Tensor, w_PD: Tensor, u_PD: Tensor) -> Tensor:
-    """y_PBLD of the first equation above, differentiable in all four arguments."""
+    """Return y_PBLD of the first equation above, differentiable in all four arguments."""
     return _WKV.apply(k_PBLD, v_PBLD, w_PD, u_PD)
 
 
@@ -62,7 +62,7 @@ class _WKV(torch.autograd.Function):
 def wkv_step(
     k_PBD: Tensor, v_PBD: Tensor, w_PD: Tensor, u_PD: Tensor, past: Past
 ) -> tuple[Tensor, Past]:
-    """One more position, and the past with it: 0, 0 and -inf before the first one."""
+    """Return the output at one more position, and the past with it; it starts as 0, 0 and -inf."""
     num, den, _ = _joined(past, k_PBD + u_PD[:, None], v_PBD)
     decayed = (*past[:2], past[2] + w_PD[:, None])
     return num / den, _joined(decayed, k_PBD, v_PBD)
@@ -80,12 +80,12 @@ def _over_past(k_PBLD: Tensor, plus_PD: Tensor, log_PBLD: Tensor) -> Tensor:
 
 
 def _shares(x: Tensor) -> tuple[Tensor, Tensor]:
-    """s(x) and 1 - s(x), each with all its digits."""
+    """Return s(x) and 1 - s(x), each to full precision."""
     return torch.sigmoid(x), torch.sigmoid(-x)
 
 
 def _log_weights(k_PBLD: Tensor, w_PD: Tensor) -> Tensor:
-    """a_t at every position."""
+    """Return a_t at every position."""
     log_PBLD = torch.empty_like(k_PBLD)
     log_PBLD[:, :, 0] = -math.inf
     for t in range(1, k_PBLD.shape[2]):
@@ -96,7 +96,7 @@ def _log_weights(k_PBLD: Tensor, w_PD: Tensor) -> Tensor:
 
 
 def _means(v_PBLD: Tensor, joining_PBLD: Tensor) -> Tensor:
-    """m_t at every position."""
+    """Return m_t at every position."""
     mean_PBLD = torch.empty_like(v_PBLD)
     mean_PBLD[:, :, 0] = 0
     for t in range(1, v_PBLD.shape[2]):
@@ -107,8 +107,8 @@ def _means(v_PBLD: Tensor, joining_PBLD: Tensor) -> Tensor:
 
 
 def _from_later(given_PBLD: Tensor, staying_PBLD: Tensor) -> Tensor:
-    """What reaches m_{t+1} or a_{t+1} at every position t if every position gives it `given` and
-    passes on a share.
+    """Return what reaches m_{t+1} or a_{t+1} at every position t, if every position contributes
+    `given` and passes on the fraction `staying`.
     """
     later_PBLD = torch.empty_like(given_PBLD)
     later_PBLD[:, :, -1] = 0

@@ -2,7 +2,7 @@
 forwards and then backwards.
 
 Forwards as in plain.py, with the mean m and the log weight a of the past in registers; both are
-written down for the backward, where shares of the present and the past in y_t and in m_{t+1} follow
+stored for the backward, where the weights of the present and the past in y_t and in m_{t+1} follow
 from them:
 
     p = s(k_t + u - a_t), q = 1 - p          j = s(k_t - w - a_t), r = 1 - j
@@ -12,8 +12,8 @@ from them:
     dw += r da - dj                          du += dp
     dm <- q dy_t + r dm                      da <- r da - dp - dj
 
-dm and da are what reaches m_{t+1} and a_{t+1} from later on. k, v, y are float32 or bfloat16, all
-else float32.
+dm and da are the gradients that reach m_{t+1} and a_{t+1} from later positions. k, v, y are float32
+or bfloat16, everything else float32.
 
 Shapes: P population, B batch, L length, D channels.
 """
@@ -31,8 +31,8 @@ from torch import Tensor
 from recollect.ops.triton_rows import sum_blocks
 
 # Two channels for each thread of two warps: a wider tile would leave a small population too few
-# programs, a narrower one has too few bytes under way when 32 programs, all that a multiprocessor
-# takes, wait for memory.
+# programs. A narrower one has too few bytes in flight when 32 programs, the most that a
+# multiprocessor takes, wait for memory.
 TILE, WARPS = 128, 2
 
 
@@ -94,7 +94,7 @@ def _grid(k_PBLD: Tensor, tile: dict[str, int]) -> tuple[int]:
 
 @triton.jit
 def _place(batch, channels, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The member, rows and channels of this program, and which of them exist."""
+    """Return the member, rows and channels of this program, and which of them are valid."""
     parts, tiles = tl.cdiv(channels, COLUMNS), tl.cdiv(batch, ROWS)
     index = tl.program_id(0) // parts
     column = (tl.program_id(0) % parts) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -105,7 +105,7 @@ def _place(batch, channels, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _shares(x):
-    """s(x) and 1 - s(x), each with all its digits, and log(1 + e^-|x|)."""
+    """Return s(x) and 1 - s(x), each to full precision, and log(1 + e^-|x|)."""
     small = tl.exp(-tl.abs(x))
     large_share = 1 / (1 + small)
     small_share = small * large_share

@@ -1,6 +1,6 @@
-"""The card of a data set: what a hub shows of it, and how it finds its tables.
+"""The card of a data set, which a hub shows and uses to find the tables.
 
-Made from the rows alone; whoever publishes the data adds a licence and may add text.
+It is made only from the rows. The publisher of the data adds a licence and may add text.
 """
 
 import json
@@ -18,12 +18,12 @@ from recollect.rows import RunRow
 
 CARD = "README.md"
 MARK = "<!-- written by `recollect export`, which replaces a file with this line -->"
-UNKNOWN = "unknown"  # the hub's word for no licence that is known
+UNKNOWN = "unknown"  # the hub's term for an unknown licence
 TAGS = ("recollect", "associative-recall", "sequence-models", "learning-rate")
-# The hub's names of sizes, by the first number of rows that is too large.
+# The hub's names of sizes, by the exclusive upper limit of the number of rows.
 SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 LARGEST = "n>1M"
-MOST_VALUES = 12  # that a line lists
+MOST_VALUES = 12  # the most values that a line lists
 
 
 def write_card(
@@ -33,7 +33,7 @@ def write_card(
     points: int,
     licence: str,
 ) -> str:
-    """Markdown under YAML; `points` is the number of evaluations."""
+    """The card as Markdown with YAML front matter; `points` is the number of evaluations."""
     tasks = _values(rows, "task.name")
     title = f"Recall by sequence mixers: {and_text(tasks)}"
     mixers = _values(rows, MIXER)
@@ -78,7 +78,7 @@ def write_card(
 
 
 def _front_matter(title: str, licence: str, largest: int) -> list[str]:
-    # JSON is YAML, and its quotes hold whatever a name may be made of.
+    # JSON is valid YAML, and its quoting is safe for any name.
     size = next((name for limit, name in SIZES.items() if largest < limit), LARGEST)
     return [
         "---",
@@ -104,7 +104,7 @@ def _statuses(rows: Sequence[RunRow]) -> str:
 
 
 def _facts(rows: Sequence[RunRow], mixers: Sequence[str]) -> list[str]:
-    """What was trained, and with what, one line each."""
+    """Lines about what was trained, with which settings, devices and versions."""
     rates = sorted({rate for row in rows if isinstance(rate := _rate(row), float)})
     facts = {
         "tasks": _listed(_values(rows, "task.name")),
@@ -132,7 +132,7 @@ def _versions(row: RunRow) -> str:
 
 
 def _values(rows: Sequence[RunRow], key: str) -> list[str]:
-    """The values of a setting, in the order in which they first occur."""
+    """The distinct values of a setting, in the order of first occurrence."""
     found = dict.fromkeys(value_text(get_setting(row, key, "?")) for row in rows)
     return list(found)
 

@@ -1,4 +1,4 @@
-"""The columns of exported tables in words, for the card of a data set."""
+"""Descriptions of the columns of exported tables, for the card of a data set."""
 
 from collections.abc import Iterable, Mapping
 
@@ -48,7 +48,7 @@ CURVES = {
 
 
 def describe_runs(columns: Iterable[str], mixers: Iterable[str]) -> dict[str, str]:
-    """Each column of `runs` with what it means, for rows of these mixers."""
+    """The description of each column of `runs`, for rows of these mixers."""
     mixers = list(mixers)
     return {name: _describe(name, mixers) for name in columns}
 
@@ -74,7 +74,9 @@ def _describe(name: str, mixers: list[str]) -> str:
 
 
 def _of_several(option: str, specs: Mapping[str, type[BaseModel]]) -> str:
-    """What an option means; where it is not the same for all, with the names of those it is for."""
+    """The description of an option. If it differs between specs, all descriptions, each with the
+    names of its specs.
+    """
     owners: dict[str, list[str]] = {}
     for name, spec in specs.items():
         if text := _field(spec, option):

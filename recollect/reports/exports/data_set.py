@@ -1,7 +1,7 @@
 """Rows and curves as a data set: two Parquet files and the card that a hub shows and reads.
 
-The same rows give the same bytes. A column has one type: whole numbers, numbers, truth values or
-text; settings of mixed kinds and lists are JSON in text. NaN and inf are themselves.
+The same rows give the same bytes. A column has one type: int64, float64, bool or string. Settings
+of mixed types and lists are JSON in a string. NaN and inf are kept.
 """
 
 import json
@@ -21,7 +21,7 @@ from recollect.store.durable import make_folder, write_atomically
 if TYPE_CHECKING:
     import pyarrow
 
-LARGEST = 2**63 - 1  # whole number of a column
+LARGEST = 2**63 - 1  # the largest integer in a column
 _WHOLE = {"steps", "diverged_step", "parameters", "state_size", "attempt", "threads", "step"}
 _NUMBERS = {"chance", "score", "accuracy", "exact", "train_score", "train_loss", "test_loss"} | {
     "wall_s"
@@ -29,27 +29,29 @@ _NUMBERS = {"chance", "score", "accuracy", "exact", "train_score", "train_loss",
 
 
 def write_data_set(rows: Sequence[RunRow], curves: Curves, folder: Path, licence: str) -> None:
-    """Make `folder` the data set of these rows; one that was written here before is replaced."""
+    """Write the data set of these rows to `folder`. A data set that was written there before is
+    replaced.
+    """
     if not any(row.is_finished for row in rows):
         raise SpecError("nothing to export: no run has ended; `recollect status DIR` says more")
     _refuse_other_files(folder)
     runs, points = runs_table(rows), curves_table(rows, curves)
     card = write_card(rows, _types(runs), _types(points), points.num_rows, licence)
     make_folder(folder)
-    # The card last: with it the folder is a data set.
+    # Write the card last: it makes the folder a data set.
     write_atomically(folder / "curves.parquet", _parquet(points))
     write_atomically(folder / "runs.parquet", _parquet(runs))
     write_atomically(folder / CARD, card.encode())
 
 
 def runs_table(rows: Sequence[RunRow]) -> "pyarrow.Table":
-    """One row per run, with the columns of the CSV export in their order."""
+    """One row per run, with the columns of the CSV export in the same order."""
     columns, records = to_records(rows)
     return _table({name: [record.get(name) for record in records] for name in columns})
 
 
 def curves_table(rows: Sequence[RunRow], curves: Curves) -> "pyarrow.Table":
-    """One row per evaluation, runs in their order."""
+    """One row per evaluation, in the order of the runs."""
     points = [(row.run_id, point) for row in rows for point in curves.get(row.run_id, ())]
     columns: dict[str, list[Any]] = {
         name: [getattr(point, name) for _, point in points]
@@ -77,9 +79,7 @@ def _table(columns: dict[str, list[Any]]) -> "pyarrow.Table":
 
 
 def _kind(name: str, values: Sequence[Any]) -> str:
-    """The type of a column. That of a result is always the same, that of a setting follows from its
-    values.
-    """
+    """The type of a column. It is fixed for a result and follows from the values for a setting."""
     if name in _WHOLE:
         return "int64"
     if name in _NUMBERS:
@@ -114,7 +114,7 @@ def _parquet(table: "pyarrow.Table") -> bytes:
 
 
 def _refuse_other_files(folder: Path) -> None:
-    """A folder is written into if there is nothing in it, or a data set of ours."""
+    """Raise SpecError unless the folder is missing, empty, or a data set of this command."""
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Packages that only some exports need, each in an extra of its own."""
+"""Optional packages that only some exports need. Each has its own extra."""
 
 from importlib.util import find_spec
 
@@ -6,6 +6,6 @@ from recollect.errors import SpecError
 
 
 def require_package(package: str, extra: str, asked: str) -> None:
-    """Refuses what was asked for where its package is missing."""
+    """Raise SpecError if the package is not installed. `asked` is the option that needs it."""
     if find_spec(package) is None:
         raise SpecError(f"{asked}: {package} is not installed; `pip install 'recollect[{extra}]'`")

@@ -1,7 +1,7 @@
-"""A stored run as a tracker knows runs: an id, a name, a configuration, and metrics by step.
+"""A stored run in the form that trackers use: an id, a name, a configuration, and metrics by step.
 
-Everything follows from the run alone, never from what else is exported with it: a later export of
-more runs finds the earlier ones under the same names.
+All of it depends only on the run itself, not on other runs in the same export. A later export of
+more runs therefore finds the earlier ones under the same names.
 """
 
 import json
@@ -17,9 +17,9 @@ from recollect.rows import Evaluation, RunRow
 from recollect.spec.cell import cell_id, run_name
 
 Scalar = bool | int | float | str
-Tell = Callable[[int, int], None]  # how many runs are written, of how many
+Tell = Callable[[int, int], None]  # (runs written, runs in total)
 
-# What every tracker takes in a name; MLflow allows the least.
+# Characters that some tracker refuses in a name; MLflow allows the fewest.
 _OUTSIDE_NAMES = re.compile(r"[^\w\-. /]", re.ASCII)
 
 
@@ -28,53 +28,53 @@ class Moment:
     """The metrics of one evaluation."""
 
     step: int
-    elapsed_s: float  # of training: the run's own time up to this step
+    elapsed_s: float  # training time of this run up to this step
     metrics: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Replay:
-    """One run, ready to be told once more."""
+    """One run, ready to be written to a tracker."""
 
     run_id: str
     name: str  # for people: mixer, rate and seed
     group: str  # the same for all runs of a cell
-    config: dict[str, Scalar]  # settings by dotted key; results that are no numbers, as "result.*"
+    config: dict[str, Scalar]  # settings by dotted key; non-numeric results as "result.*"
     moments: tuple[Moment, ...]
-    results: dict[str, float]  # as "result/*", at the last step
+    results: dict[str, float]  # numeric results as "result/*", at the last step
     last_step: int
     wall_s: float
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What became of the runs that were given to a tracker."""
+    """The outcome of an export to a tracker."""
 
     new: int
-    known: int  # there already, and left as they were
+    known: int  # runs that the tracker already had and that were left unchanged
     place: str
     advice: str  # the command that shows them
 
 
 def replays(rows: Iterable[RunRow], curves: Curves) -> list[Replay]:
-    """The runs with a result: what they hold can never change any more."""
+    """The runs with a result, which can no longer change."""
     return [_replay(row, curves.get(row.run_id, ())) for row in rows if row.has_result]
 
 
 def one_by_one(runs: Sequence[Replay], tell: Tell) -> Iterator[Replay]:
-    """The runs to write; a tracker may take minutes, so `told` hears of each that is written."""
+    """Yield the runs to write, and call `tell` after each: a tracker may take minutes."""
     for number, run in enumerate(runs, 1):
         yield run
         tell(number, len(runs))
 
 
 def plain_name(text: str) -> str:
-    """The text with every letter replaced that some tracker refuses in a name."""
+    """Replace every character that some tracker refuses in a name."""
     return _OUTSIDE_NAMES.sub("_", text)
 
 
 def as_utf8(text: str) -> str:
-    """The text with half letters spelt out: a hostile name may hold some, and they are no UTF-8."""
+    """Escape lone surrogates, which are not valid UTF-8 and which a hostile name may hold."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""A request for an export: what does not fit together is refused before anything is read."""
+"""A request for an export. Options that do not fit together are refused before any data is read."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from recollect.running.results import RunSet
 from recollect.spec.base import shorten, suggest
 
 FORMS = ("csv", "json", "parquet")
-PROJECT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every tracker takes as a name
-LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # as hubs write their names
+PROJECT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # names that every tracker accepts
+LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # short names of licences, as on hubs
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """One of a table (csv or json), a data set (parquet) and a replay into a tracker."""
+    """An export as a table (csv or json), as a data set (parquet), or into a tracker."""
 
     form: str
     tracker: Tracker | None
@@ -41,7 +41,7 @@ class ExportRequest:
         licence: str,
         salvage: bool,
     ) -> Self:
-        """From the options of the command line."""
+        """Check the options of the command line and build the request."""
         if form is not None and form not in FORMS:
             raise SpecError(f"--format {form}: no such format; {suggest(form, FORMS)}")
         if curves and to is None and form != "json":
@@ -81,13 +81,13 @@ class ExportRequest:
         return to_json(results.rows, results.curves if self.curves else None)
 
     def write_data_set(self, results: RunSet) -> Path:
-        """Its folder."""
+        """Write the data set. Returns its folder."""
         assert self.output is not None, "refused by read"
         write_data_set(results.rows, results.curves, self.output, self.licence)
         return self.output
 
     def replay(self, results: RunSet, tell: Tell) -> Exported:
-        """What the tracker has already is left as it is."""
+        """Write the runs to the tracker. Runs that it already has are left unchanged."""
         assert self.tracker is not None
         runs = replays(results.rows, results.curves)
         if not runs:

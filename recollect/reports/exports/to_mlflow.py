@@ -1,7 +1,8 @@
 """Runs for MLflow, in the tracking store of the environment or in a SQLite file.
 
-MLflow draws its own ids, so a run is known by its tag RUN_ID, and by its name. A run is complete
-once it has ended: one that an interrupted export left running is deleted and written anew.
+MLflow chooses its own ids, so a run is identified by its tag RUN_ID, and by its name. A run is
+complete once it has ended. A run that an interrupted export left unfinished is deleted and written
+again.
 """
 
 import itertools
@@ -17,17 +18,17 @@ from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
 RUN_ID = "recollect.run_id"
-MOST_METRICS, MOST_PARAMS = 1000, 100  # that MLflow takes at a time
-MOST_FOUND = 1000  # runs of one answer
+MOST_METRICS, MOST_PARAMS = 1000, 100  # MLflow's limits for one batch
+MOST_FOUND = 1000  # runs per page of a search
 
 
 def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
-    """One run of the experiment `project` each."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nobody is told that it was used
+    """Write each run as a run of the experiment `project`."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # do not report the use of MLflow
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    for talkative in ("mlflow", "alembic"):  # the import sets its own level
+    for talkative in ("mlflow", "alembic"):  # after the import, which sets a level itself
         logging.getLogger(talkative).setLevel(logging.WARNING)
     client = MlflowClient(tracking_uri=_sqlite_file(folder) if folder is not None else None)
     try:
@@ -49,7 +50,7 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell:
 
 
 def _sqlite_file(folder: Path) -> str:
-    """The address of a tracking store in this folder."""
+    """The URI of a tracking store in this folder."""
     place = folder.resolve()
     if set(str(place)) & set("?#%"):
         raise SpecError(
@@ -60,7 +61,7 @@ def _sqlite_file(folder: Path) -> str:
 
 
 def _experiment(client: Any, name: str, folder: Path | None) -> str:
-    """Its id; made if it is not there."""
+    """The id of the experiment, which is created if it does not exist."""
     found = client.get_experiment_by_name(name)
     if found is not None:
         return str(found.experiment_id)
@@ -69,7 +70,7 @@ def _experiment(client: Any, name: str, folder: Path | None) -> str:
 
 
 def _found(client: Any, experiment: str) -> Iterator[Any]:
-    """The runs of earlier exports."""
+    """Yield the runs of earlier exports."""
     token = None
     while True:
         page = client.search_runs(

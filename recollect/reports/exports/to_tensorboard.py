@@ -1,7 +1,7 @@
-"""Runs as event files for TensorBoard, a folder each.
+"""Runs as event files for TensorBoard, one folder per run.
 
-Written record by record without TensorFlow or torch. Nothing in a file depends on when it was
-written: TensorBoard's clock is the run's own time, from zero.
+Files are written record by record, without TensorFlow or torch. Their content does not depend on
+the time of writing: TensorBoard's wall time is the run's own time, from zero.
 """
 
 import io
@@ -14,13 +14,13 @@ from recollect.reports.exports.replay import Exported, Replay, Scalar, Tell, one
 from recollect.store.durable import make_folder, write_atomically
 
 FOLDER = "runs"
-VERSION = "brain.Event:2"  # of the format: what a file must begin with
+VERSION = "brain.Event:2"  # the version of the format, with which a file must begin
 _OUTSIDE_PATHS = re.compile(r"[^\w\-.=@ ]", re.ASCII)
-LARGEST_WHOLE = 2**53  # that a hyperparameter, a double, holds
+LARGEST_WHOLE = 2**53  # the largest integer that a hyperparameter, a double, holds exactly
 
 
 def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
-    """One folder per run below the project's, the run's id in its name."""
+    """Write one folder per run below the project's folder, with the run's id in its name."""
     place = (folder or Path(FOLDER)) / project
     missing = [run for run in runs if not _file(place, run).exists()]
     for run in one_by_one(missing, tell):

@@ -1,6 +1,6 @@
 """Runs for Trackio, in its local database of a project.
 
-A run is one transaction: it is there as a whole or not at all.
+A run is written in one transaction, so it is never incomplete.
 """
 
 import contextlib
@@ -13,11 +13,11 @@ from recollect.errors import SpecError
 from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
-HOME = "TRACKIO_DIR"  # the environment variable that says where Trackio keeps its projects
+HOME = "TRACKIO_DIR"  # the environment variable with the folder of Trackio's projects
 
 
 def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
-    """One run of the project each; the run's id is Trackio's too."""
+    """Write each run as a run of the project, with the same id."""
     home = _load(folder)
     from trackio import Api
     from trackio.sqlite_storage import SQLiteStorage
@@ -49,8 +49,11 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell:
 
 @contextlib.contextmanager
 def _held_open(file: Path) -> Iterator[None]:
-    """Trackio opens and closes its database for each run, and whoever closes it last has SQLite
-    move its write-ahead log into the file, which waits for the disk: let that happen once.
+    """Keep a connection to Trackio's database open.
+
+    Trackio opens and closes the database for each run. When the last connection closes, SQLite
+    moves the write-ahead log into the file and waits for the disk. With a connection held open,
+    this happens only once.
     """
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -58,7 +61,9 @@ def _held_open(file: Path) -> Iterator[None]:
 
 
 def _load(folder: Path | None) -> Path:
-    """Where its projects are. Trackio reads the variable once, when it is imported."""
+    """Load Trackio and return the folder of its projects. Trackio reads the variable only once,
+    when it is imported.
+    """
     if folder is not None:
         make_folder(folder)
         os.environ[HOME] = str(folder.resolve())

@@ -1,7 +1,7 @@
 """Runs for Weights & Biases, written in its offline mode: nothing is sent.
 
-A run is written aside and moved into place as a whole, so that one that is there is complete;
-`wandb sync` sends it, and marks what it has sent.
+A run is written to a temporary folder and then moved into place, so that every run in place is
+complete. `wandb sync` sends the runs and marks those it has sent.
 """
 
 import shutil
@@ -13,11 +13,11 @@ from typing import Any
 from recollect.reports.exports.replay import Exported, Replay, Tell, one_by_one
 from recollect.store.durable import make_folder
 
-FOLDER = "wandb"  # below the one that is named: wandb's own convention
+FOLDER = "wandb"  # below the folder that the user names, by wandb's convention
 
 
 def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell: Tell) -> Exported:
-    """One offline run each, under the run's id."""
+    """Write one offline run for each run, under the run's id."""
     import wandb
 
     place = (folder or Path()) / FOLDER
@@ -28,14 +28,14 @@ def export_runs(runs: Sequence[Replay], project: str, folder: Path | None, tell:
             with tempfile.TemporaryDirectory(prefix=".", dir=place) as spare:
                 _write_run(wandb, run, project, Path(spare))
     finally:
-        wandb.teardown()  # its service is a process of its own
+        wandb.teardown()  # stops wandb's service, which is a separate process
     advice = f"wandb sync {place}/offline-run-*"
     return Exported(len(missing), len(runs) - len(missing), str(place), advice)
 
 
 def _write_run(wandb: Any, run: Replay, project: str, spare: Path) -> None:
-    """A run's folder beside `spare`, under the name that wandb gives it."""
-    # Only what is stored: nothing about this machine, this process or this moment's code.
+    """Write the folder of a run next to `spare`, under the name that wandb gives it."""
+    # Export only stored data: nothing about this machine, this process or the current code.
     settings = wandb.Settings(
         console="off",
         disable_code=True,

@@ -1,4 +1,4 @@
-"""The trackers that runs can be replayed into, each an optional package."""
+"""The trackers to which runs can be exported. Each is an optional package."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from recollect.reports.exports.replay import Exported, Replay, Tell
 from recollect.spec.base import suggest
 from recollect.store.database import FILE
 
-# (runs, project, folder or None for the tracker's own, who hears of each) -> what became of them
+# (runs, project, folder or None for the tracker's default, progress callback) -> outcome
 ExportRuns = Callable[[Sequence[Replay], str, Path | None, Tell], Exported]
 
 
 @dataclass(frozen=True)
 class Tracker:
-    """Its name is that of its package, and of the extra that installs it."""
+    """A tracker. Its name is also the name of its package and of the extra that installs it."""
 
     name: str
     export_runs: ExportRuns
@@ -35,7 +35,7 @@ TRACKERS = {
 
 
 def choose_tracker(name: str) -> Tracker:
-    """Refuses a name that is none, and one whose package is not installed."""
+    """The tracker of this name. Raises SpecError if it is unknown or its package is missing."""
     if name not in TRACKERS:
         raise SpecError(f"--to {name}: no such tracker; {suggest(name, TRACKERS)}")
     require_package(name, name, f"--to {name}")
@@ -43,7 +43,9 @@ def choose_tracker(name: str) -> Tracker:
 
 
 def refuse_place(tracker: Tracker, folder: Path | None, project: str) -> None:
-    """What a tracker writes must not lie among results, nor be taken for them."""
+    """Raise SpecError if the files of a tracker would be in a folder of results, or could be
+    mistaken for results.
+    """
     if tracker.name == "trackio" and f"{project}.db" == FILE:
         raise SpecError(
             f"--project {project}: Trackio would call its file {FILE}, as results are called; "

@@ -1,6 +1,6 @@
-"""Look inside a trained run: `inspect_run(folder, run)` measures it and draws what it found.
+"""Inspect a trained run: `inspect_run(folder, run)` measures it and draws the results.
 
-Reading a record needs no torch, so what computes is loaded when it is first used.
+Reading a record does not need torch, so the modules that compute are loaded on first use.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 """How much every position takes from every other: |Phi| of the study's eq. 1, layer by layer.
 
-Phi is a mixer's `effective_attention`: for softmax attention the attention weights, for the others
-the matrix over positions that gives the same output. Signs are dropped: what is measured is how
-much is taken, not with which sign. A mixer with a matrix per head gives a map per head; one with a
-matrix per channel gives the mean over its channels.
+Phi is a mixer's `effective_attention`: for softmax attention the attention weights, for other
+mixers the matrix over positions that gives the same output. The sign is dropped, since only the
+amount is measured. A mixer with a matrix per head gives a map per head; one with a matrix per
+channel gives the mean over its channels.
 
 Shapes: P = 1, B rows, L length, H maps of a layer, D width.
 """
@@ -17,10 +17,10 @@ from torch import Tensor
 from recollect.mixers.base import EffectiveAttention
 from recollect.model.model import Model
 
-AT_ONCE = 1 << 26  # numbers of Phi computed at a time
-HELD = 1 << 27  # numbers of all maps together
+AT_ONCE = 1 << 26  # the most numbers of Phi computed at a time
+HELD = 1 << 27  # the most numbers held in all maps together
 LEAST_ROWS = 4
-SUMS_TO_ONE = 1e-3  # how near the rows of a map of probabilities come to 1
+SUMS_TO_ONE = 1e-3  # tolerance for the row sums of a map of probabilities
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class LayerMaps:
     """|Phi| of one layer."""
 
     size_BHLL: Tensor
-    channels: int  # how many were averaged into H = 1 map; 0: the maps are those of the heads
-    probabilities: bool  # no sign, and every row sums to 1
+    channels: int  # channels averaged into H = 1 map; 0 if there is one map per head
+    probabilities: bool  # no entry is negative, and every row sums to 1
 
     @property
     def heads(self) -> int:
@@ -42,9 +42,9 @@ class LayerMaps:
 
 @torch.no_grad()
 def layer_maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
-    """Every layer's maps, None for a mixer that has no such matrix.
+    """The maps of every layer; None for a mixer without an effective attention.
 
-    Of fewer rows if all would not fit into memory.
+    Fewer rows are used if all of them would not fit into memory.
     """
     parts = [_maps(model, tokens_BL[:1])]
     known = [maps for maps in parts[0] if maps is not None]
@@ -63,7 +63,7 @@ def layer_maps(model: Model, tokens_BL: Tensor) -> list[LayerMaps | None]:
 
 
 def mixer_inputs(model: Model, tokens_BL: Tensor) -> list[Tensor]:
-    """What each layer's mixer sees, x_PBLD."""
+    """The input x_PBLD of each layer's mixer."""
     seen: list[Tensor] = []
     hooks = [
         block.mixer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -83,7 +83,7 @@ def mixer_inputs(model: Model, tokens_BL: Tensor) -> list[Tensor]:
 
 
 def measure_maps(effective: EffectiveAttention) -> LayerMaps:
-    """The maps of P = 1 member."""
+    """The maps of one layer, for P = 1 member."""
     weights_BHLL = effective.weights_PBHLL[0]
     heads, per_channel = weights_BHLL.shape[1], effective.values_PBHLD.shape[-1] == 1
     sums_BHL = weights_BHLL.sum(-1)

@@ -1,8 +1,8 @@
-"""How far a model looks back: the size of its maps, and of its loss's gradient, against distance.
+"""How far a model looks back: the size of its maps, and of the gradient of its loss, by distance.
 
-The study explains DeltaNet's stability by terms away from the diagonal that need not decay, and
-Mamba's brittleness by a decay that makes them, and the gradients through them, vanish. Both can be
-measured in any model, before training and after.
+The study explains DeltaNet's stability by off-diagonal terms that need not decay, and Mamba's
+brittleness by a decay that makes these terms, and the gradients through them, vanish. Both can be
+measured in any model, before and after training.
 
 Shapes: B rows, H maps, L length, D width, K labelled positions.
 """
@@ -18,15 +18,15 @@ from recollect.model.model import Model
 from recollect.reports.inspect.scores import Targets
 from recollect.tasks.base import IGNORE, Batch
 
-MOST_LABELS = 16  # gradients are taken of so many labels of a row
+MOST_LABELS = 16  # the most labels per row whose gradients are computed
 
 
 def mass_by_distance(size_BHLL: Tensor, probabilities: bool) -> Tensor:
     """(H, L): the mean of |Phi| at every distance.
 
-    Probabilities shrink with the number of positions they are shared among, which grows along a
-    row: they are multiplied by that number, so that 1 is an equal share and a map that takes
-    equally from everywhere is flat.
+    Probabilities are divided among a number of positions that grows along a row. They are
+    multiplied by that number, so that 1 is an equal share and a map that takes equally from all
+    positions is flat.
     """
     length = size_BHLL.shape[-1]
     if probabilities:
@@ -38,8 +38,9 @@ def mass_by_distance(size_BHLL: Tensor, probabilities: bool) -> Tensor:
 def kept_per_token(mass_L: Sequence[float]) -> float:
     """The factor by which a mass falls with every token of distance.
 
-    exp of the least-squares slope of its logarithm, over distances 1 to L / 2: there are few
-    larger ones. 1: no decay; NaN if there are not two distances with any mass.
+    It is exp of the least-squares slope of the logarithm of the mass over distances 1 to L / 2;
+    few positions have a larger distance. 1 means no decay. NaN if fewer than two distances have
+    any mass.
     """
     near = mass_L[: len(mass_L) // 2 + 1]
     points = [
@@ -60,7 +61,7 @@ def losses_from_embedding(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
         held.append(x_PBLD[0].detach().requires_grad_())
         return held[0][None]
 
-    # Dropout is the last to touch the embedding before the first layer.
+    # Dropout is the last module that changes the embedding before the first layer.
     hook = model.dropout.register_forward_hook(hold)
     try:
         logits_MV = model(batch.tokens_BL, batch.where_BK)[0]
@@ -75,7 +76,7 @@ def losses_from_embedding(model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
 def gradient_norms(losses_BK: Tensor, x_BLD: Tensor) -> Tensor:
     """(B, K, L): the norm of the gradient of each label's loss at each position.
 
-    Rows do not see one another, so one backward pass serves the k-th label of all of them.
+    Rows are independent of each other, so one backward pass serves the k-th label of all rows.
     """
     norms = []
     for losses_B in losses_BK.unbind(1):
@@ -85,7 +86,9 @@ def gradient_norms(losses_BK: Tensor, x_BLD: Tensor) -> Tensor:
 
 
 def by_distance(norms_BKL: Tensor, where_BK: Tensor, valid_BK: Tensor) -> Tensor:
-    """(L,): the mean norm at each distance back from the label's position; NaN if none has it."""
+    """(L,): the mean norm at each distance back from the label's position; NaN for a distance that
+    does not occur.
+    """
     length = norms_BKL.shape[-1]
     distance_BKL = where_BK[..., None] - torch.arange(length, device=where_BK.device)
     counted_BKL = (distance_BKL >= 0) & valid_BK[..., None]
@@ -99,7 +102,7 @@ def by_distance(norms_BKL: Tensor, where_BK: Tensor, valid_BK: Tensor) -> Tensor
 def at_targets(
     norms_BKL: Tensor, where_BK: Tensor, valid_BK: Tensor, targets: Targets
 ) -> dict[str, float]:
-    """The mean norm at the asked key, its value, the question itself and elsewhere before it."""
+    """The mean norm at the question, at its key, at its value, and at other earlier positions."""
     rows = torch.arange(where_BK.shape[0], device=where_BK.device)[:, None]
     key_BKL = targets.match_BLL[rows, where_BK]
     value_BKL = key_BKL.roll(1, 2)

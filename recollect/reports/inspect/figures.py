@@ -1,7 +1,8 @@
 """The figures of an inspection: maps, scores over training, where questions look, how far back.
 
-Heads are called as in TransformerLens: L0H1 is the second head of the first layer; a layer with one
-map for all its channels is L0. What would crowd a figure is left out, the least telling first.
+Heads are named as in TransformerLens: L0H1 is the second head of the first layer. A layer with one
+map for all its channels is L0. If there are too many heads for a figure, those with the lowest
+scores are left out.
 """
 
 import math
@@ -23,13 +24,13 @@ from recollect.reports.inspect.record import MOMENTS, InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
 from recollect.rows import Evaluation
 
-MOST_LINES = len(PALETTE)  # heads of one figure: as many as there are colours
+MOST_LINES = len(PALETTE)  # the most heads in one figure: one per colour
 MOST_MAPS = 4
 TITLE_LETTER = 0.075  # inches
-ABOVE = 1.25  # room on a log axis for the half of a mark at its top
-LEAST_RANGE = 100  # of a log axis, so that small ups and downs look small
+ABOVE = 1.25  # margin at the top of a log axis, for the upper half of a marker there
+LEAST_RANGE = 100  # the least range of a log axis, so that small fluctuations look small
 DASHES = {"-": "solid", "--": "dashed", "-.": "dash-dotted"}
-MOMENT_DASHES = ("--", "-")  # of MOMENTS
+MOMENT_DASHES = ("--", "-")  # in the order of MOMENTS
 NAMED_POSITIONS = 24  # longer rows have numbers along the axes instead of their tokens
 KEY_COLOUR, VALUE_COLOUR, BUMP_COLOUR = PALETTE[2], PALETTE[1], PALETTE[4]
 
@@ -47,18 +48,20 @@ class Head:
         return f"L{self.layer}" if self.found.channels else f"L{self.layer}H{self.head}"
 
     def score(self, name: str) -> list[float]:
-        """Over the steps; empty if the task has no such score."""
+        """The score at each step; empty if the task has no such score."""
         return [at_step[self.head] for at_step in self.found.scores.get(name, [])]
 
 
 def _title(figure: Figure, found: Inspection) -> None:
     title = figure.suptitle(" ", x=0.01, ha="left", fontsize=10)
-    title.set_parse_math(False)  # a mixer's name may hold anything printable
+    title.set_parse_math(False)  # a mixer's name may hold any printable character
     title.set_text("\n".join(wrapped(found.name, int(figure.get_figwidth() / TITLE_LETTER))))
 
 
 def heads_of(found: Inspection, most: int = MOST_LINES) -> list[Head]:
-    """The maps there are; of too many those with the highest induction or previous-token score."""
+    """All maps; if there are more than `most`, those with the highest induction or previous-token
+    score.
+    """
     heads = [
         Head(layer, head, layer_found)
         for layer, layer_found in enumerate(found.layers)
@@ -77,7 +80,7 @@ def heads_of(found: Inspection, most: int = MOST_LINES) -> list[Head]:
 
 
 def maps_figure(found: Inspection) -> Figure | None:
-    """The shares of the first test row at each moment, one line of maps per head."""
+    """Draw the shares of the first test row at each moment, with one line of maps per head."""
     heads = heads_of(found, MOST_MAPS)
     if not heads:
         return None
@@ -111,12 +114,12 @@ def maps_figure(found: Inspection) -> Figure | None:
 
 
 def _mark_targets(ax: Axes, found: Inspection) -> None:
-    """Frames around what an answer could be read from: each question's key and its value."""
+    """Draw frames around the positions that hold each question's key and value."""
     for question in found.questions:
         if found.tokens[question] not in found.tokens[:question]:
             continue
         key = found.tokens.index(found.tokens[question])
-        wide = len(found.tokens) <= NAMED_POSITIONS  # a long row has room for one thin frame
+        wide = len(found.tokens) <= NAMED_POSITIONS  # a long row has space for one thin frame only
         frames = [(key, KEY_COLOUR, DOTTED)] * wide + [(key + 1, VALUE_COLOUR, "-")]
         for place, colour, dash in frames:
             frame: dict[str, Any] = {
@@ -140,7 +143,7 @@ def _name_positions(ax: Axes, found: Inspection) -> None:
 
 
 def scores_figure(found: Inspection) -> Figure | None:
-    """Loss above, scores below, all against the training step."""
+    """Draw the loss above and the scores below, all against the training step."""
     heads = heads_of(found)
     if not heads or len(found.steps) < 2:
         return None
@@ -167,8 +170,10 @@ def scores_figure(found: Inspection) -> Figure | None:
 
 
 def _question_lines(found: Inspection, heads: Sequence[Head]) -> dict[str, list[list[float]]]:
-    """What questions take from their value and from their key;
-    and from further behind, if they end up looking there.
+    """The shares that questions take from their value and from their key.
+
+    A position further behind the key is included if at the end of training more is taken from
+    there than from the value.
     """
     lines = {name: [head.score(name) for head in heads] for name in (INDUCTION, DUPLICATE)}
     behind = [place for place, offset in enumerate(found.offsets) if offset >= 1]
@@ -186,7 +191,7 @@ def _question_lines(found: Inspection, heads: Sequence[Head]) -> dict[str, list[
 def _draw_scores(
     ax: Axes, found: Inspection, heads: Sequence[Head], lines: dict[str, list[list[float]]]
 ) -> None:
-    """For each of the lines' names one dash, for each head one colour."""
+    """Draw the scores over steps, with one dash pattern per name and one colour per head."""
     for dash, by_head in zip(DASHES, lines.values(), strict=False):
         for index, (head, values) in enumerate(zip(heads, by_head, strict=True)):
             style, label = series_style(index), head.label if dash == "-" else None
@@ -219,7 +224,7 @@ def _bumps(found: Inspection) -> list[tuple[int, int]]:
 
 
 def questions_figure(found: Inspection) -> Figure | None:
-    """The share that questions take from around their key."""
+    """Draw the share that questions take from positions around their key."""
     heads = [head for head in heads_of(found) if head.score(INDUCTION)]
     if not heads:
         return None
@@ -229,7 +234,7 @@ def questions_figure(found: Inspection) -> Figure | None:
     for moment, ax in enumerate(axes):
         for index, head in enumerate(heads):
             style = series_style(index)
-            share = head.found.around_key[-moment][head.head]  # of the first and of the last step
+            share = head.found.around_key[-moment][head.head]  # the first step, then the last
             look = {"color": style.colour, "marker": style.marker, "label": head.label}
             ax.plot(found.offsets, share, ms=5, lw=1.2, **look)
         ax.set_title(moments[moment], loc="left")
@@ -249,7 +254,7 @@ def questions_figure(found: Inspection) -> Figure | None:
 
 
 def memory_figure(found: Inspection) -> Figure | None:
-    """|Phi| against distance where there is one, and the gradient of the loss against distance."""
+    """Draw the gradient of the loss against distance and, if there are maps, |Phi|."""
     heads = heads_of(found)
     figure = Figure(figsize=(8.6 if heads else 4.6, 3.5), layout=SteadyLayout())
     axes = figure.subplots(1, 2 if heads else 1, squeeze=False)[0]
@@ -292,7 +297,7 @@ def _draw_gradients(ax: Axes, found: Inspection) -> None:
 
 
 def _positive(values: Sequence[float]) -> list[float]:
-    """Zeros have no place on a log axis."""
+    """Replace values that a log axis cannot show by NaN."""
     return [value if value > 0 else math.nan for value in values]
 
 

@@ -1,4 +1,4 @@
-"""From a folder and the name of a run to all that can be measured inside it."""
+"""Inspect a run of a folder: find it, get its weights, measure it, and save the record."""
 
 import math
 from pathlib import Path
@@ -42,8 +42,8 @@ from recollect.tasks.base import IGNORE, Batch
 from recollect.tasks.build import build_task
 from recollect.tasks.options.pairs import PairsSpec
 
-ROWS = 32  # test rows looked at, at most
-# Of one layer at one step: scores by name (H,), and shares around the key (H, OFFSETS).
+ROWS = 32  # the most test rows to inspect
+# For one layer at one step: scores by name (H,), and shares around the key (H, OFFSETS).
 _Scores = tuple[dict[str, Tensor], Tensor]
 
 
@@ -56,12 +56,13 @@ def inspect_run(
     tell: Tell = lambda done, of: None,
     consent: Consent | None = None,
 ) -> Inspection:
-    """Look inside one run of a folder of results; record and pictures are left in DIR/inspect.
+    """Inspect one run of a folder of results. Record and pictures are written to DIR/inspect.
 
-    `run` is an id, the beginning of one, or best:MIXER. With `again` the run is trained once more
-    even if its weights were kept, to have them at many steps; `tell` hears how far that is. Where
-    nothing was kept it is trained in any case, but `consent` is asked before if there is one; or,
-    `untrained`, it is looked at as it was initialised.
+    `run` is an id, the beginning of an id, or best:MIXER. With `again` the run is trained once
+    more even if its weights were kept, to have them at many steps; `tell` is called with the
+    progress. If no weights were kept, the run is trained again in any case, after calling `consent`
+    if it is given. With `untrained` the run is not trained: without kept weights it is inspected as
+    initialised.
     """
     if again and untrained:
         raise SpecError("a run is trained again or not; choose --again or --untrained")
@@ -74,7 +75,7 @@ def inspect_run(
     device = torch.device(device)
     if consent is not None and not (again or untrained):
         ask_to_train(folder, spec, row, device, consent)
-    # Before the training: if the folder may not be made, that is better known now.
+    # If the folder cannot be made, fail here rather than after the training.
     make_folder(folder / FOLDER / row.run_id)
     known = weight_history(folder, spec, row, device, again, untrained, tell)
     found = draw_pictures(measure_run(spec, row, curve, known, device), folder)
@@ -85,7 +86,7 @@ def inspect_run(
 def measure_run(
     run: RunSpec, row: RunRow, curve: list[Evaluation], known: WeightHistory, device: torch.device
 ) -> Inspection:
-    """All numbers of an inspection, from the weights at some steps."""
+    """Compute all numbers of an inspection from the weights at some steps."""
     batch = first_test_rows(run, device)
     targets = scores.find_targets(
         batch, run.task.pairs if isinstance(run.task, PairsSpec) else None
@@ -100,7 +101,7 @@ def measure_run(
         model = model_with_weights(run, known.weights[step], device)
         maps = layer_maps(model, batch.tokens_BL)
         losses.append(_loss(model, batch))
-        # Decided once, at the first step: it is a property of the mixer.
+        # This is a property of the mixer, so the first step decides it.
         exclude = exclude or [layer is not None and not layer.probabilities for layer in maps]
         over_steps.append(
             [
@@ -208,7 +209,7 @@ def _loss(model: Model, batch: Batch) -> float:
 
 
 def _fewer_labels(batch: Batch) -> Batch:
-    """At most MOST_LABELS of each row, evenly chosen."""
+    """The batch with at most MOST_LABELS labels per row, evenly spaced."""
     every = -(-batch.where_BK.shape[1] // distance.MOST_LABELS)
     return Batch(
         batch.tokens_BL,

@@ -1,4 +1,4 @@
-"""The pictures of an inspection as files beside its record, with titles and captions."""
+"""The pictures of an inspection as files next to its record, with titles and captions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,10 @@ TITLES = {
 
 
 def draw_pictures(found: Inspection, folder: Path) -> Inspection:
-    """Draw what can be drawn into DIR/inspect/RUN_ID; the inspection with its pictures named."""
+    """Draw the pictures that the data allow into DIR/inspect/RUN_ID.
+
+    Returns the inspection with its list of pictures and its command filled in.
+    """
     pictures = []
     for name, draw in FIGURES.items():
         with screen_style():

@@ -1,7 +1,7 @@
-"""The record of an inspection: plain numbers in DIR/inspect/RUN_ID.json, pictures beside it.
+"""The record of an inspection: plain numbers in DIR/inspect/RUN_ID.json, with pictures next to it.
 
-Lists over layers hold None where a layer's mixer has no effective attention; lists over `moments`
-follow MOMENTS, of which an untrained run has the first alone.
+Lists over layers hold None for a layer whose mixer has no effective attention. Lists over moments
+follow MOMENTS; an untrained run has only the first.
 """
 
 import json
@@ -17,7 +17,7 @@ from recollect.store.durable import make_folder, write_atomically
 
 FOLDER = "inspect"
 FORMAT = 1
-LONGEST_STORED = 64  # maps of longer rows are drawn and not stored
+LONGEST_STORED = 64  # maps of longer rows are drawn but not stored
 MOMENTS = ("at initialisation", "after training")
 
 Heads = list[float]  # one number per map of a layer
@@ -28,17 +28,17 @@ class InspectedLayer:
     """One layer whose mixer has an effective attention."""
 
     mixer: str
-    heads: int  # maps: the heads', or one
-    channels: int  # how many were averaged into the one map; 0: the maps are the heads'
+    heads: int  # number of maps: one per head, or a single one
+    channels: int  # channels averaged into the single map; 0 if there is one map per head
     exclude_current_token: bool
-    # [moment][head][distance]: mean |Phi|, for probabilities relative to an equal share
+    # [moment][head][distance]: mean |Phi|; for probabilities, relative to an equal share.
     mass: list[list[Heads]]
-    # [moment][head]: factor by which the mass falls per token of distance
+    # [moment][head]: factor by which the mass falls per token of distance.
     kept_per_token: list[Heads]
     around_key: list[list[Heads]]  # [step][head][offset]: share that questions take from there
-    scores: dict[str, list[Heads]]  # by name [step][head]
-    uniform: dict[str, float]  # the scores of a map that takes equally from everywhere
-    # [moment, head, query, position]: shares in the first row; not stored if it is long
+    scores: dict[str, list[Heads]]  # by name: [step][head]
+    uniform: dict[str, float]  # the scores of a map that takes equally from all positions
+    # [moment, head, query, position]: shares in the first row; not stored if the row is long.
     maps: np.ndarray
 
 
@@ -61,29 +61,29 @@ class InspectionPicture:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All that was found inside one run."""
+    """All measurements inside one run."""
 
     run_id: str
-    name: str  # what was trained, for a title
+    name: str  # describes the model and training, for a title
     spec: dict[str, Any]
     score_name: str
     score: float
     test_loss: float
     weights: str  # "kept", "trained again" or "as initialised"
-    # with the weights looked at; another number than test_loss only if trained again elsewhere,
-    # NaN if not trained
+    # The test loss with the inspected weights. It differs from test_loss only if the run was
+    # trained again on another device or version; NaN if the run was not trained.
     weights_test_loss: float
-    rows: int  # test rows looked at
-    tokens: list[int]  # of the first row
-    questions: list[int]  # where in it something is asked
-    offsets: list[int]  # of around_key
-    steps: list[int]  # of the scores and losses
-    losses: list[float]  # on the rows looked at
+    rows: int  # number of test rows inspected
+    tokens: list[int]  # tokens of the first row
+    questions: list[int]  # positions of the questions in the first row
+    offsets: list[int]  # offsets from the key, for around_key
+    steps: list[int]  # steps of the scores and losses
+    losses: list[float]  # losses on the inspected rows
     layers: list[InspectedLayer | None]
     gradients: GradientNorms
-    curve: list[dict[str, float]]  # step, test_loss, score, as stored
+    curve: list[dict[str, float]]  # step, test_loss and score, as stored
     pictures: list[InspectionPicture] = field(default_factory=list)
-    command: str = ""  # what makes all this once more
+    command: str = ""  # the command that repeats the inspection
     format: int = FORMAT
     moments: tuple[str, ...] = MOMENTS
 
@@ -103,7 +103,9 @@ def curve_points(curve: list[Evaluation], score_name: str) -> list[dict[str, flo
 
 
 def _plain(value: Any) -> Any:
-    """Six digits of every number, which halves a file with maps; null for what is no number."""
+    """Convert a value for JSON: six digits per number, which halves a file with maps, and null for
+    numbers that are not finite.
+    """
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Which run is meant: an id, the beginning of one, or `best:MIXER`."""
+"""Find a run by its id, the beginning of its id, or `best:MIXER`."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ BEST = "best:"
 
 
 def choose_run(rows: Sequence[RunRow], text: str) -> RunRow:
-    """The finished run that `text` names; SpecError with what could be said instead."""
+    """The finished run that `text` names. Raises SpecError with a suggestion if there is none."""
     row = _best(rows, text.removeprefix(BEST)) if text.startswith(BEST) else _by_id(rows, text)
     if row.status == "done":
         return row

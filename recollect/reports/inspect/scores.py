@@ -1,20 +1,21 @@
-"""What a map does, as numbers between 0 and 1, named as in TransformerLens's head detector.
+"""Scores between 0 and 1 of what a map does, named as in TransformerLens's head detector.
 
 All are shares of what a position takes in, averaged over positions and rows:
 
-previous_token_head             by every position from the second on, from the one before it
-previous_token_head_at_values   the same by the values' positions 2i + 1 alone, where that is the
-                                key (tasks of pairs)
-duplicate_token_head            by every question, from the same token's earlier position (the key,
-                                2i)
-induction_head                  by every question, from the position behind that one (the value,
-                                2i + 1)
+previous_token_head             taken by every position from the second on, from the one before it
+previous_token_head_at_values   the same, but only for the values' positions 2i + 1, where the
+                                previous token is the key (tasks of pairs)
+duplicate_token_head            taken by every question, from the same token's earlier position
+                                (the key, 2i)
+induction_head                  taken by every question, from the position after that one (the
+                                value, 2i + 1)
 
-`around_key` has the last two for other distances from the key as well: a mixer with a short
-convolution finds a value a little behind it. TransformerLens averages over all positions, here the
-questions alone count, for nothing else has an answer. A map of probabilities is taken as it is. In
-other maps a position's own share says little (Mamba's direct path stands there and outweighs all
-else), so it is left out, and the rest counts as 1: TransformerLens's `exclude_current_token`.
+`around_key` gives the last two for other distances from the key as well: a mixer with a short
+convolution finds a value a little behind it. TransformerLens averages over all positions; here only
+the questions count, since only they have an answer. A map of probabilities is used unchanged. In
+other maps a position's own share is not informative (it includes Mamba's direct path, which
+outweighs everything else). It is left out and the rest is scaled to sum to 1, as with
+TransformerLens's `exclude_current_token`.
 
 Shapes: B rows, H maps, L length; [q, j] is what position q takes from position j.
 """
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from recollect.tasks.base import Batch
 
-OFFSETS = (-1, 0, 1, 2, 3, 4)  # from the key's position
+OFFSETS = (-1, 0, 1, 2, 3, 4)  # relative to the key's position
 PREVIOUS, PREVIOUS_AT_VALUES = "previous_token_head", "previous_token_head_at_values"
 DUPLICATE, INDUCTION = "duplicate_token_head", "induction_head"
 NAMES = (PREVIOUS, PREVIOUS_AT_VALUES, DUPLICATE, INDUCTION)
@@ -35,20 +36,24 @@ NAMES = (PREVIOUS, PREVIOUS_AT_VALUES, DUPLICATE, INDUCTION)
 
 @dataclass(frozen=True)
 class Targets:
-    """Where the questions stand and where their tokens stood before."""
+    """The positions of the questions, and the earlier positions of their tokens."""
 
-    asked_BL: Tensor  # bool: a scored question whose token stood earlier in the row
-    match_BLL: Tensor  # bool: [q, j], the same token stands at q and, before that, at j
+    asked_BL: Tensor  # bool: a scored question whose token also occurs earlier in the row
+    match_BLL: Tensor  # bool: [q, j], the same token is at q and at the earlier position j
     values_L: Tensor | None  # bool: the values' positions, in tasks of pairs
 
     def first(self, rows: int) -> "Targets":
-        """The targets of the first rows, on the CPU, where maps are."""
+        """The targets of the first rows, on the CPU, like the maps."""
         values_L = None if self.values_L is None else self.values_L.cpu()
         return Targets(self.asked_BL[:rows].cpu(), self.match_BLL[:rows].cpu(), values_L)
 
 
 def find_targets(batch: Batch, pairs: int | None = None) -> Targets:
-    """With `pairs` only the pairs count as earlier: random filler may repeat a key by chance."""
+    """Find the targets of a batch.
+
+    With `pairs` only positions in the pairs count as earlier occurrences, since random filler may
+    repeat a key by chance.
+    """
     rows, length = batch.tokens_BL.shape
     match_BLL = (batch.tokens_BL[:, :, None] == batch.tokens_BL[:, None, :]).tril(-1)
     values_L = None
@@ -62,7 +67,7 @@ def find_targets(batch: Batch, pairs: int | None = None) -> Targets:
 
 
 def shares(size_BHLL: Tensor, exclude_current_token: bool) -> Tensor:
-    """Every row of a map as shares of its sum; rows of zeros stay zeros."""
+    """Divide every row of a map by its sum. Rows of zeros remain zeros."""
     if exclude_current_token:
         diagonal_LL = torch.eye(size_BHLL.shape[-1], dtype=torch.bool, device=size_BHLL.device)
         size_BHLL = size_BHLL.masked_fill(diagonal_LL, 0.0)
@@ -73,14 +78,14 @@ def shares(size_BHLL: Tensor, exclude_current_token: bool) -> Tensor:
 
 
 def around_key(shares_BHLL: Tensor, targets: Targets) -> Tensor:
-    """(H, OFFSETS): the share that questions take from so far behind their key.
+    """(H, OFFSETS): the share that questions take at each offset from their key.
 
-    NaN if nothing is asked.
+    NaN if there are no questions.
     """
     asked_B1L = targets.asked_BL[:, None]
     found = []
     for offset in OFFSETS:
-        # torch.roll wraps around: what leaves the row at one end is dropped at the other.
+        # torch.roll wraps around: clear the entries that left the row at the other end.
         at_BLL = targets.match_BLL.roll(offset, 2)
         if offset > 0:
             at_BLL[:, :, :offset] = False
@@ -92,8 +97,8 @@ def around_key(shares_BHLL: Tensor, targets: Targets) -> Tensor:
 
 
 def scores(shares_BHLL: Tensor, targets: Targets) -> dict[str, Tensor]:
-    """Each score as (H,); without those the task has no positions for."""
-    previous_BHL = shares_BHLL.diagonal(offset=-1, dim1=2, dim2=3)  # of positions 1 and later
+    """Each score by name as (H,). Scores for which the task has no positions are left out."""
+    previous_BHL = shares_BHLL.diagonal(offset=-1, dim1=2, dim2=3)  # for positions 1 and later
     found = {PREVIOUS: previous_BHL.mean((0, 2))}
     if targets.values_L is not None:
         found[PREVIOUS_AT_VALUES] = previous_BHL[:, :, targets.values_L[1:]].mean((0, 2))
@@ -107,7 +112,7 @@ def scores(shares_BHLL: Tensor, targets: Targets) -> dict[str, Tensor]:
 
 
 def uniform_scores(targets: Targets, exclude_current_token: bool) -> dict[str, float]:
-    """The scores of a map that takes equally from all it may take from, for comparison."""
+    """The scores of a map that takes equally from all allowed positions, for comparison."""
     rows, length = targets.asked_BL.shape
     equal_BHLL = torch.ones(rows, 1, length, length, device=targets.asked_BL.device).tril()
     return floats(scores(shares(equal_BHLL, exclude_current_token), targets))

@@ -5,11 +5,11 @@ import math
 from recollect.reports.inspect.record import InspectedLayer, Inspection
 from recollect.reports.inspect.scores import DUPLICATE, INDUCTION, PREVIOUS, PREVIOUS_AT_VALUES
 
-WHEN = ("first", "last")  # of the moments
+WHEN = ("first", "last")  # names of the moments
 
 
 def summary_lines(found: Inspection) -> list[str]:
-    """What a reader wants first; all numbers are in the JSON."""
+    """The most important numbers as lines of text; the JSON record has all numbers."""
     lines = [
         f"{found.run_id}: {found.name}; {found.score_name} {found.score:.3f}, "
         f"weights {found.weights}"

@@ -1,7 +1,7 @@
-"""A run's weights at some of its steps: as initialised, as kept, or else from training it again.
+"""The weights of a run at some of its steps: as initialised, as kept, or from training it again.
 
-Training is a function of the specification, so a run can be repeated: on a CPU bit for bit, on
-another device nearly.
+Training is a function of the specification, so a run can be repeated: bit for bit on a CPU, nearly
+so on another device.
 """
 
 import math
@@ -25,18 +25,18 @@ from recollect.tasks.build import task_of
 from recollect.training.population import Population
 
 Weights = dict[str, Tensor]  # of one member, without the population axis
-Tell = Callable[[int, int], None]  # steps done, steps to do
-Consent = Callable[[int, float], None]  # steps to make, seconds they should take; raises if not
-SNAPSHOTS = 24  # of a run that is trained again
+Tell = Callable[[int, int], None]  # (steps done, steps in total)
+Consent = Callable[[int, float], None]  # (steps to train, expected seconds); raises to refuse
+SNAPSHOTS = 24  # steps at which the weights of a run that is trained again are kept
 
 
 @dataclass(frozen=True)
 class WeightHistory:
-    """The weights by step, from 0 (as initialised) to the run's last one."""
+    """The weights by step, from 0 (as initialised) to the last step of the run."""
 
     weights: dict[int, Weights]
     source: Literal["kept", "trained again", "as initialised"]
-    test_loss: float  # on all test rows at the end, as it came out with these weights; NaN: none
+    test_loss: float  # on all test rows with the last of these weights; NaN if not trained
 
 
 def weight_history(
@@ -48,8 +48,10 @@ def weight_history(
     untrained: bool,
     tell: Tell,
 ) -> WeightHistory:
-    """What was kept of a run, else what training it again gives, which is kept then; `untrained`:
-    else the first weights alone, which are a function of the seed.
+    """The kept weights of a run. If none were kept, train the run again and keep the weights.
+
+    With `again` the run is trained even if weights were kept. With `untrained` it is not trained:
+    without kept weights the result is only the initial weights, which are a function of the seed.
     """
     files = kept_files(folder, run.run_id)
     if untrained and not files:
@@ -69,8 +71,9 @@ def weight_history(
 def ask_to_train(
     folder: Path, run: RunSpec, row: RunRow, device: torch.device, consent: Consent
 ) -> None:
-    """Ask before a run is trained again only because nothing was kept of it; its speed is measured
-    for that.
+    """Call `consent` if the run has to be trained again because no weights were kept.
+
+    The expected time comes from a measurement of its speed.
     """
     if not kept_files(folder, run.run_id):
         steps = row.steps or run.train.steps
@@ -86,7 +89,7 @@ def initial_weights(run: RunSpec) -> Weights:
 
 
 def model_with_weights(run: RunSpec, weights: Weights, device: torch.device) -> Model:
-    """One model with these weights, ready to be looked at."""
+    """A model with these weights on the device, in evaluation mode."""
     model = Model(run.model, 1, run.task.label_vocabulary, run.task.longest)
     model.load_state_dict({name: value[None] for name, value in weights.items()})
     return model.to(device).eval()

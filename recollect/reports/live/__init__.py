@@ -1,1 +1,1 @@
-"""A training as it is seen while it goes on: on a terminal, in a log, in a notebook."""
+"""The display of a running training: on a terminal, in a log, in a notebook."""

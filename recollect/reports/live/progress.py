@@ -1,5 +1,5 @@
-"""What a person sees while a sweep trains: one bar and the best score so far per learning rate, or
-a line per run.
+"""The progress of a sweep in training: a bar and the best score so far per learning rate, or a line
+per run.
 """
 
 import time
@@ -31,21 +31,22 @@ from recollect.running.processes.watching import DeviceSpeeds
 from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 
-FORETELLING_SHARE = 0.02  # of the time may go into reckoning how much is left
+FORETELLING_SHARE = 0.02  # the largest share of the time that estimating the rest may take
 
 
 @dataclass
 class _Pack:
     """Runs that train in lock step."""
 
-    example: RunSpec  # of its shape
-    running: dict[str, RunSpec]  # those that have not ended
-    step: int  # where they stand
+    example: RunSpec  # one of its runs; all have the same shape
+    running: dict[str, RunSpec]  # the runs that have not ended
+    step: int  # steps made so far
 
 
 class Progress:
-    """Fed with the events of a training. A rich renderable for a terminal;
-    `line` for everything else.
+    """The progress of a training, updated by its events.
+
+    It is a rich renderable for a terminal; `line` gives text for other outputs.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class Progress:
         processes: int = 1,
         step_s: Mapping[str, float] | None = None,
     ):
-        """`operations`: of a run-step; `step_s`: its seconds, of shapes that were timed before."""
+        """`operations` counts the operations of a run-step. `step_s` holds the seconds per run-step
+        of shapes that were timed before.
+        """
         self.processes, self.devices = processes, DeviceSpeeds()
         self._runs = {row.run_id for row in rows}
         self._ended = {row.run_id for row in rows if row.is_finished}
@@ -63,18 +66,18 @@ class Progress:
         self._names = names_by_run(rows)
         self._speeds = SpeedModel(count=operations)
         self._work = WorkLeft(self._speeds)
-        self._left_elsewhere: dict[str, int] = {}  # steps of runs that other processes train
+        self._left_elsewhere: dict[str, int] = {}  # steps left of runs in other processes
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
-        self._since = time.monotonic()  # up to when time is accounted for
+        self._since = time.monotonic()  # time before this is already accounted for
         self._foretold: float | None = None
         self._foretold_at, self._foretelling_s = 0.0, 0.0
-        self._search = ""  # how far a search has come; then not everything will be trained
+        self._search = ""  # progress of a search, if any; a search does not train all runs
         self._take_over(rows, step_s or {})
 
     def _take_over(self, rows: Sequence[RunRow], step_s: Mapping[str, float]) -> None:
-        """What the folder holds before training goes on."""
-        cells: dict[str, RunSpec | None] = {}  # a run of each: parsing all takes long
+        """Include the results that the folder holds before this training."""
+        cells: dict[str, RunSpec | None] = {}  # one run per cell: parsing all runs takes long
         run: RunSpec | None
         for row in rows:
             if not row.is_finished:
@@ -90,22 +93,22 @@ class Progress:
 
     @property
     def runs(self) -> int:
-        """All that are known of; more, once another process has planned more in this folder."""
+        """The number of known runs. It grows if another process plans more in this folder."""
         return len(self._runs)
 
     @property
     def ended(self) -> int:
-        """Runs, before training began and since."""
+        """The number of runs that have ended, before this training or during it."""
         return len(self._ended)
 
     @property
     def done(self) -> int:
-        """Run-steps that need not be made any more."""
+        """Run-steps that are made or no longer needed."""
         return self.total - self._work.run_steps
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds to the end of the whole sweep; None before anything is known."""
+        """Estimated seconds to the end of the whole sweep; None before there is an estimate."""
         if (seconds := self._work.seconds) is None:
             return self.devices.seconds(self.total - self.done)
         return seconds / self.processes
@@ -120,8 +123,8 @@ class Progress:
                 for run in event.runs:
                     self._meet(run)
                     work.begin(run)
-                # Steps behind a checkpoint were made by an earlier process: they are done, but tell
-                # nothing about speed.
+                # Steps before a checkpoint were made by an earlier process: they are done, but they
+                # give no information about speed.
                 work.move(pack.example.shape_id, event.from_step * len(event.runs))
                 self._since = time.monotonic()
             case Advanced():
@@ -132,7 +135,7 @@ class Progress:
                 pack.step += 1
                 work.move(pack.example.shape_id, event.members)
             case GivenUp():
-                gone = self._packs.pop(event.pack, None)  # none if it did not even start
+                gone = self._packs.pop(event.pack, None)  # None if it did not start
                 if gone is not None:
                     work.move(gone.example.shape_id, -gone.step * len(gone.running))
             case RunsEvaluated():
@@ -147,19 +150,22 @@ class Progress:
             case RunEnded():
                 self._meet(event.run)
                 self._ended.add(event.run.run_id)
-                failed = event.status == "failed"  # that says nothing about how soon others end
+                failed = event.status == "failed"  # its steps do not predict when other runs end
                 work.end(event.run, event.run.train.steps if failed else event.steps)
                 work.move(event.run.shape_id, self._left_of(event.run))
 
     def _meet(self, run: RunSpec) -> None:
-        """A worker trains whatever its folder holds, also what was planned there since."""
+        """Add a run that is not known yet.
+
+        A worker trains all runs of its folder, including those planned after it started.
+        """
         if run.run_id not in self._runs:
             self._runs.add(run.run_id)
             self.total += run.train.steps
             self._work.plan(run)
 
     def _move(self, event: RunProgress) -> None:
-        """A run of another process: where it stands, and what its steps took."""
+        """Record the progress of a run in another process: its steps left, time and score."""
         run = event.run
         before = self._left_elsewhere.get(run.run_id, run.train.steps)
         self._work.begin(run)
@@ -171,13 +177,15 @@ class Progress:
             self._note_score(self._name(run), run.train.lr, event.score)
 
     def _left_of(self, run: RunSpec) -> int:
-        """Steps that a run which has ended will not make: one that was stopped, diverged or failed
-        makes fewer than planned; one that failed at once makes none.
+        """The steps that an ended run will not make.
+
+        A run that was stopped, diverged or failed makes fewer steps than planned. A run that failed
+        at once makes none.
         """
         if run.run_id in self._left_elsewhere:
             return self._left_elsewhere.pop(run.run_id)
         number = self._pack_of(run.run_id)
-        if number not in self._packs:  # it did not even start
+        if number not in self._packs:  # it did not start
             return run.train.steps
         pack = self._packs[number]
         del pack.running[run.run_id]
@@ -186,12 +194,13 @@ class Progress:
         return run.train.steps - pack.step
 
     def _pack_of(self, run_id: str) -> int:
-        """Its number; of no pack if the run trains nowhere."""
+        """The number of the pack that trains the run; -1 if there is none."""
         return next((n for n, pack in self._packs.items() if run_id in pack.running), -1)
 
     def _foretell(self) -> float | None:
-        """As `remaining_s`, but reckoned so rarely that it takes a small share of the time: in a
-        sweep of thousands of shapes it is long work.
+        """Like `remaining_s`, but computed rarely enough to take only a small share of the time.
+
+        In a sweep with thousands of shapes the computation takes long.
         """
         now = time.monotonic()
         if now - self._foretold_at >= self._foretelling_s / FORETELLING_SHARE:
@@ -206,7 +215,7 @@ class Progress:
             self._note_score(self._names[row.run_id], float(row.spec["train"]["lr"]), row.score)
 
     def _name(self, run: RunSpec) -> str:
-        """The name of its cell; a run that was planned since has its mixer's."""
+        """The name of the run's cell; the mixer's name if the run was planned after the start."""
         return self._names.get(run.run_id, run.model.mixer.name)
 
     def _note_score(self, name: str, rate: float, score: float) -> None:
@@ -214,7 +223,7 @@ class Progress:
         best[rate] = max(score, best.get(rate, 0.0))
 
     def line(self, event: Event) -> str | None:
-        """What a log should hold of this event."""
+        """The log line for an event; None if it needs none."""
         match event:
             case RunEnded():
                 left = self._left()
@@ -240,7 +249,7 @@ class Progress:
         return Group(bar, *more, self._scores())
 
     def _left(self) -> str:
-        """A search trains less than all; how much less is not known before."""
+        """The time left in words; an upper limit for a search, which does not train all runs."""
         seconds, most = self._foretell(), "at most " if self._search else ""
         return "" if seconds is None else f", {most}{time_text(seconds)} left"
 
@@ -266,7 +275,7 @@ def _ending(event: RunEnded, cell: str) -> str:
     width = "" if "width" in cell else f" width={run.model.width}"
     name = f"{cell}{width} lr={rate_text(run.train.lr)} seed={run.seed}"
     score = "" if last is None else f" {run.task.score_name}={last.score(run.task.score_name):.3f}"
-    # How far a run came that failed is not known: it is ended from outside of its training.
+    # The steps of a failed run are not known if it was ended from outside its training.
     steps = "" if event.status == "failed" and not event.steps else f" steps={event.steps}"
     detail = f" ({event.detail})" if event.detail else ""
     return f"{event.status} {name}{score}{steps}{detail}"

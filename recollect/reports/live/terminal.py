@@ -1,5 +1,5 @@
-"""Standard output as a training is shown on it: lines, and where it is a terminal a picture that
-changes in its place. Nothing here loads rich before there is something to draw.
+"""The display of a training on standard output: lines and, on a terminal, a picture that is updated
+in place. rich is not loaded before there is something to draw.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Terminal:
-    """A `Screen`; where standard output is no terminal, lines alone."""
+    """A `Screen` on standard output. If that is not a terminal, it shows only lines."""
 
     def __init__(self) -> None:
         self._live: Live | None = None
@@ -40,7 +40,7 @@ class Terminal:
         return self._live is not None
 
     def refresh(self) -> None:
-        """A thread of its own does that."""
+        """Do nothing: a thread of rich's Live refreshes the picture."""
 
     def close(self) -> None:
         if self._live:
@@ -49,8 +49,9 @@ class Terminal:
 
 
 class Printable:
-    """What rich draws, with control characters spelt out: a cell of a table may hold a stored name.
-    rich adds its own colours later, so those stay.
+    """A renderable whose control characters are escaped, since a table may hold a stored name.
+
+    rich adds its own colour codes later, so they are not affected.
     """
 
     def __init__(self, renderable: Any):
@@ -64,12 +65,12 @@ class Printable:
 
 
 def say(text: str) -> None:
-    """One line."""
+    """Write one line to standard output."""
     write(f"{printable(text)}\n")
 
 
 def write(text: str) -> None:
-    """Text that ends its own lines. What cannot be written is an error."""
+    """Write text with its own line ends to standard output. Raises an error if that fails."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -85,6 +86,8 @@ def write(text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """What is left in its buffer must not be an error of the interpreter's end."""
+    """Redirect a broken stream to the null device, so that flushing its buffer at interpreter exit
+    raises no error.
+    """
     with contextlib.suppress(io.UnsupportedOperation, OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

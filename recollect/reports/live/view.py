@@ -1,6 +1,4 @@
-"""What a person sees of a training: lines, and where the screen can do so a live view of its
-progress.
-"""
+"""The view of a training: lines and, if the screen supports it, a live display of its progress."""
 
 from pathlib import Path
 from typing import Protocol, Self
@@ -26,17 +24,17 @@ class Screen(Protocol):
     def say(self, line: str) -> None: ...
 
     def show(self, picture: rich.console.RenderableType) -> bool:
-        """Keep showing what this draws, from now on; False where there can only be lines."""
+        """Show the picture from now on. Returns False if the screen can show only lines."""
 
     def refresh(self) -> None:
-        """What is shown has changed."""
+        """Update the display, because the picture has changed."""
 
     def close(self) -> None:
-        """Show it for the last time."""
+        """Show the picture for the last time."""
 
 
 class TrainingView:
-    """A listener, from its entry to its exit."""
+    """A context manager that listens to the events of a training and shows them on a screen."""
 
     def __init__(
         self,
@@ -45,7 +43,7 @@ class TrainingView:
         screen: Screen | None = None,
     ):
         self.folder, self.below, self.screen = folder, below, screen or Terminal()
-        self.ended: set[str] = set()  # runs, since it listens
+        self.ended: set[str] = set()  # ids of the runs that ended while it listened
         self._progress: Progress | None = None
         self._is_live = False
 

@@ -1,4 +1,4 @@
-"""What a page says besides rows and curves: specifications, claims, pictures, commands."""
+"""Content of a page in addition to rows and curves: specifications, claims, pictures, commands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from recollect.rows import RunRow
 
 @dataclass(frozen=True)
 class ShownClaim:
-    """What the rows of one recipe say about one claim of the study."""
+    """The verdict on one claim of the study by the rows of one recipe."""
 
     name: str
     text: str
@@ -16,15 +16,15 @@ class ShownClaim:
     numbers: str
     figure: str
     remark: str
-    reduced: str = ""  # what rows of a smaller scale than the study's say about it
+    reduced: str = ""  # the result on rows of a smaller scale than the study's
     recipe: str = ""
-    firm: str = ""  # how far it depends on seeds and on tau
-    to_train: str = ""  # what would decide it
+    firm: str = ""  # how much it depends on seeds and on tau
+    to_train: str = ""  # the cells that would decide it
 
 
 @dataclass(frozen=True)
 class Source:
-    """A specification that was run: where it lies and when it was planned, and its TOML."""
+    """A specification that was run: a title with its name and date of planning, and its TOML."""
 
     title: str
     text: str
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class EmbeddedPicture:
-    """A picture of the inside of a model, as a data: address."""
+    """A picture of the inside of a model, as a data: URL."""
 
     title: str
     caption: str
@@ -41,7 +41,7 @@ class EmbeddedPicture:
 
 @dataclass(frozen=True)
 class InspectedRun:
-    """What `recollect inspect` drew of one run."""
+    """The pictures that `recollect inspect` drew of one run."""
 
     run_id: str
     name: str
@@ -51,17 +51,17 @@ class InspectedRun:
 
 @dataclass(frozen=True)
 class Context:
-    """All that is known besides rows and curves; each part may be missing."""
+    """All content in addition to rows and curves. Each part may be missing."""
 
     sources: Sequence[Source] = ()
     notes: Sequence[str] = ()
-    facts: Sequence[tuple[str, str]] = ()  # (topic, text) beyond what the rows tell: folders, dates
+    facts: Sequence[tuple[str, str]] = ()  # (topic, text) that is not in the rows: folders, dates
     insides: Sequence[InspectedRun] = ()
     claims: Sequence[ShownClaim] = ()
-    verdicts: Sequence[str] = ()  # of `recollect score`, a sentence a mixer
-    # Drawn and compared beside the rows, but none of them: the baselines of a card, and in words
-    # where they come from.
+    verdicts: Sequence[str] = ()  # from `recollect score`, one sentence per mixer
+    # The baselines of a card, and their origin in words. They are drawn and compared together with
+    # the rows, but are not counted among them.
     beside: Sequence[RunRow] = ()
     beside_text: str = ""
-    # By section: what makes its pictures as files.
+    # By section: the commands that write its pictures or numbers to files.
     commands: dict[str, list[str]] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""What was found, in sentences: how mixers compare at each task and size, then of each mixer over
-all its cells, and of each cell alone.
+"""The findings in sentences: a comparison of the mixers at each task and size, a summary of each
+mixer over all its cells, and one of each cell.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from recollect.analysis import (
 from recollect.plotting.coordinates import Coordinates
 from recollect.reports.paper.searched import is_searched
 
-MOST_VERDICTS = 24  # tasks and sizes
+MOST_VERDICTS = 24  # the most tasks and sizes that are compared
 
 
 class ComparedMixers(NamedTuple):
-    """One task and size, and what sets the mixers trained there apart."""
+    """One task and size, and how the mixers trained there differ."""
 
     place: str
     sentences: list[str]
@@ -39,7 +39,7 @@ class FoundSentence(NamedTuple):
 def comparisons(
     summaries: Sequence[CellSummary], places: Sequence[Coordinates]
 ) -> list[ComparedMixers]:
-    """Task by task and size by size, where at least two cells have a result."""
+    """A comparison for each task and size at which at least two cells have a result."""
     panels: dict[tuple[str, str, str], list[tuple[str, CellSummary]]] = {}
     for summary, place in zip(summaries, places, strict=True):
         key = place.task, place.width, place.depth
@@ -52,7 +52,9 @@ def comparisons(
 
 
 def _ranked(named: list[tuple[str, CellSummary]]) -> list[str]:
-    """Beside windows that are known, those of cells that were tried at a few rates are not told."""
+    """Rank the cells. If the window of some cell is known, the windows of cells that were tried
+    only at a few rates are left out.
+    """
     if any(is_searched(summary.cell) for _, summary in named):
         return ranking(named, is_searched)
     return ranking(named)
@@ -61,7 +63,7 @@ def _ranked(named: list[tuple[str, CellSummary]]) -> list[str]:
 def mixer_findings(
     summaries: Sequence[CellSummary], places: Sequence[Coordinates]
 ) -> list[FoundSentence]:
-    """One sentence per label, in the order of first appearance: does it recall, and where."""
+    """One sentence per label on whether and where it recalls, in the order of first appearance."""
     by_label: dict[str, list[CellSummary]] = {}
     for summary, place in zip(summaries, places, strict=True):
         by_label.setdefault(place.label, []).append(summary)
@@ -69,7 +71,7 @@ def mixer_findings(
 
 
 def cell_finding(summary: CellSummary) -> FoundSentence:
-    """What is said about one cell."""
+    """The summary of one cell."""
     return FoundSentence(sentence(summary), cautions(summary), summary.window is not None)
 
 
@@ -92,7 +94,7 @@ def _finding(label: str, own: list[CellSummary]) -> FoundSentence:
 
 
 def _windows(solved: list[CellSummary]) -> str:
-    """How wide the windows are, the narrowest and the widest with their cells."""
+    """The widths of the narrowest and the widest window, with their cells."""
     wide = sorted(
         (summary for summary in solved if len(summary.cell.scored_rates) > 1), key=_decades
     )

@@ -1,7 +1,7 @@
-"""Everything the page shows, gathered from folders of results.
+"""Gathers everything that the page shows from folders of results.
 
-What lies beside a store is not trusted: a file of `recollect inspect` may be damaged, or not ours
-at all, and then it is left out.
+Files next to a store are not trusted: a file in the folder of `recollect inspect` may be damaged or
+come from another program. Such files are left out.
 """
 
 import base64
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from recollect.reports.score.baselines import Baselines
     from recollect.reports.score.folder_cards import FolderCard
 
-MAX_PICTURE_BYTES = 4_000_000  # of all pictures together: a page is to stay small enough to mail
+MAX_PICTURE_BYTES = 4_000_000  # all pictures together, so that a page is small enough to mail
 MAX_RECORD_BYTES = 50_000_000
 PNG = b"\x89PNG\r\n\x1a\n"
-# What draws a section of the page as a file: a picture of any rows, and the study's own figures.
+# By section of the page: the picture of any rows and the figures of the study that show the same.
 FIGURES_OF: dict[str, tuple[str, tuple[str, ...]]] = {
     "rates": ("rates", ("fig1", "fig5", "fig7", "fig13")),
     "windows": ("windows", ()),
@@ -49,7 +49,7 @@ FIGURES_OF: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a page is made from."""
+    """The data from which a page is made."""
 
     rows: list[RunRow]
     curves: dict[str, list[Evaluation]]
@@ -59,15 +59,16 @@ class Evidence:
 def write_page(
     folders: Sequence[Path], output: Path | None = None, results: RunSet | None = None
 ) -> Path:
-    """Write the page about `folders` to `output`, or into the first of them; returns its path.
-    `results` are what was read of them before, or a part of it.
+    """Write the page about `folders` to `output`, or into the first of them; return its path.
+
+    `results` are the results of the folders, or a part of them, if they were read before.
     """
     found = gather(folders, results)
     return write_report(output or folders[0], found.rows, found.curves, found.context)
 
 
 def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
-    """All that stands in the folders, joined by run; of the runs, `results` if they are given."""
+    """All data in the folders, joined by run. If `results` are given, only their runs."""
     results = results or RunSet.load_all(folders)
     stores = find_stores(folders)
     sources, notes, facts = _origins(folders, stores)
@@ -118,7 +119,7 @@ def _date(seconds: float) -> str:
 
 
 def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
-    """All claims by the headline's rows, and beside them what other recipes decide."""
+    """All claims by the rows of the headline recipe, and the claims that other recipes decide."""
     from recollect.reports.paper.claims import HEADLINE
     from recollect.reports.paper.claims.asking import judge_results
     from recollect.reports.paper.claims.verdicts import firm_words, missing_text
@@ -143,7 +144,7 @@ def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
 
 
 def _cards(stores: Sequence[Path]) -> "list[FolderCard]":
-    """What `recollect score` trained there."""
+    """The cards that `recollect score` trained in the stores."""
     from recollect.reports.score.folder_cards import folder_cards
 
     found: list[FolderCard] = []
@@ -161,7 +162,7 @@ def _baselines_text(baselines: "Baselines") -> str:
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:
-    """What makes each section's pictures, or its numbers, as files."""
+    """By section: the commands that write its pictures or numbers to files."""
     from recollect.reports.paper.figures.all_figures import DEFINITIONS
 
     ended = [row for row in rows if row.has_result]
@@ -180,7 +181,7 @@ def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list
 
 
 def _can_be_drawn(kind: str, ended: Sequence[RunRow]) -> bool:
-    """Whether there is a result; lines over sizes need two of them."""
+    """Whether there is a result; for `scaling`, whether there are results of two sizes."""
     keys = (WIDTH, DEPTH, "task.length")
     sizes = {tuple(get_setting(row, key) for key in keys) for row in ended}
     return len(sizes) > (1 if kind == "scaling" else 0)
@@ -226,7 +227,7 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _pictures(folder: Path, entries: Any, left: int) -> Iterable[EmbeddedPicture]:
-    """Those that are PNG files inside the folder's own inspect folder, while there is room."""
+    """The pictures that are PNG files in the folder's own inspect folder, up to `left` bytes."""
     home = (folder / FOLDER).resolve()
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict):

@@ -1,7 +1,8 @@
-"""The room that plots will take, kept before any script runs, so that nothing moves under a reader.
+"""The space that plots will take. It is reserved before any script runs, so that the page does not
+move while it is read.
 
-Heights are those of the scripts' plots with their titles; two plots stand side by side on a wide
-screen and one on a narrow one. A section without anything to draw is hidden.
+Heights are those of the scripts' plots with their titles. Two plots are side by side on a wide
+screen, one on a narrow screen. A section without plots is hidden.
 """
 
 import math
@@ -20,17 +21,19 @@ FIRST_VIEW, MOST_PANELS, MOST_BEST = 6, 24, 8
 
 
 class Room(NamedTuple):
-    """How many plots a section begins with, and the height of one in pixels; none: hidden."""
+    """The initial number of plots of a section, and the height of one plot in pixels."""
 
     plots: int
     height: int
-    beside: int = 2  # on a wide screen
+    beside: int = 2  # plots side by side on a wide screen
 
 
 def rooms(
     summaries: Sequence[CellSummary], places: Sequence[Coordinates], curves: Curves
 ) -> dict[str, Room]:
-    """By section; those that need a script to know stay hidden until it has run."""
+    """The space by section. A section whose plots only the script knows is left out; it stays
+    hidden until the script has run.
+    """
     panels: dict[tuple[str, str, str], list[CellSummary]] = {}
     for summary, place in zip(summaries, places, strict=True):
         if summary.best:
@@ -54,7 +57,7 @@ def rooms(
 
 
 def section_attributes(known: Mapping[str, Room], section: str) -> Markup:
-    """The room of a section as style, or hidden where there is nothing to draw yet."""
+    """The HTML attributes of a section: its space as a style, or hidden if it has no plots yet."""
     room = known.get(section)
     if room is None:
         return Markup(" hidden")

@@ -1,7 +1,7 @@
-"""What the page's script draws, as one table of plain values: cells, rates, runs, curves, colours.
+"""The data of the page's plots as one table of plain values: cells, rates, runs, curves, colours.
 
-Names are made printable and short here; the script puts them in as text. Numbers are rounded to
-what a screen can show.
+Names are made printable and short here; the script inserts them as text. Numbers are rounded to the
+precision of a screen.
 """
 
 import json
@@ -31,10 +31,10 @@ from recollect.plotting.coordinates import Coordinates, in_order, number
 from recollect.plotting.text import LONGEST_LINE, SCORE_NAMES, plain
 from recollect.rows import RunRow
 
-MAX_POINTS = 40  # of one curve
-MAX_ALL_POINTS = 10_000  # of all curves together: they are the largest part of a page
+MAX_POINTS = 40  # points of one curve
+MAX_ALL_POINTS = 10_000  # points of all curves together: they are the largest part of a page
 MIN_POINTS = 8
-MOST_RESAMPLED = 40  # cells: their windows against tau have intervals; of more it takes too long
+MOST_RESAMPLED = 40  # with more cells, intervals of windows against tau would take too long
 LINE_WIDTH = 2  # pixels; dashes are given in line widths
 # plotly's names for matplotlib's markers.
 SYMBOLS = {
@@ -55,7 +55,7 @@ SYMBOLS = {
 def plot_data(
     summaries: Sequence[CellSummary], places: Sequence[Coordinates], curves: Curves, tau: float
 ) -> dict[str, Any]:
-    """Everything the script draws; the same for the same rows."""
+    """All data that the script draws. The same rows give the same data."""
     tasks = list(dict.fromkeys(place.task for place in places))
     widths = in_order([place.width for place in places])
     depths = in_order([place.depth for place in places])
@@ -98,8 +98,8 @@ def plot_data(
 
 
 def to_json(value: Any) -> str:
-    """JSON that may stand inside a script element:
-    no character in it can end the element or a line of JavaScript.
+    """JSON that is safe inside a script element: no character can end the element or a line of
+    JavaScript.
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -137,7 +137,9 @@ def _cell(
 
 
 def _taus(cell: Cell, resamples: int) -> list[list[Any]]:
-    """[tau, decades, whether the grid ended first, low and high of the interval or null]"""
+    """Per tau: [tau, decades, whether the grid ended inside the window, low and high of the
+    interval or null].
+    """
     return [
         [
             found.tau,
@@ -182,10 +184,10 @@ def _run(
     points: int,
     is_best: bool,
 ) -> list[Any]:
-    """[id, seed, status, score or null] and, if there is one, [curve].
+    """[id, seed, status, score or null], followed by the curve if there is one.
 
-    A curve is [which of the lists of steps, test losses, scores], at the best rate with train
-    losses as well.
+    A curve is [index into the lists of steps, test losses, scores], and at the best rate also the
+    train losses.
     """
     score = rate.scores.get(row.spec["seed"]) if row.has_result else None
     found: list[Any] = [_name(row.run_id), row.spec["seed"], row.status, _rounded(score)]
@@ -200,7 +202,7 @@ def _run(
 
 
 def _levels(cell: Cell) -> dict[str, float]:
-    """Losses at which a model may rest; none for a task that this version does not know."""
+    """Losses at which a model may plateau; empty for a task that this version does not know."""
     try:
         return {
             _name(name): _significant(level) or 0.0
@@ -219,7 +221,7 @@ def _name(text: str) -> str:
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:
-    """A share; never a rounded-up 1 for one that is not."""
+    """Round a share. A share below 1 is never rounded up to 1."""
     if value is None or not math.isfinite(value):
         return None
     return round(value, digits) if value >= 1 else min(round(value, digits), 1 - 10**-digits)

@@ -1,9 +1,8 @@
-"""The page: rows and curves as one HTML file that needs nothing else, so it opens offline.
+"""The page: rows and curves as one self-contained HTML file, which opens offline.
 
-Everything on it that came from outside (names, notes, error texts, TOML) is escaped by the
-template, or by the script that puts it into a plot; the page's own policy lets no script run but
-the two that belong to it. Large sweeps are cut where a reader stops reading, and the page says
-where.
+The template, or the script that inserts text into a plot, escapes everything that came from outside
+(names, notes, error texts, TOML). The page's content security policy allows only its own two
+scripts. Tables of large sweeps are cut off at a limit, and the page says so.
 """
 
 import base64
@@ -53,7 +52,7 @@ MAX_CELL_LINES = 500
 MAX_RUN_LINES = 2000
 FILE_NAME = "report.html"
 HERE = Path(__file__).parent
-# Those with a command to copy.
+# The sections that offer a command to copy.
 SECTIONS = ("rates", "windows", "best", "maps", "scaling", "curves", "claims", "runs")
 ASK_EVERY_MS = 2000
 NO_CONTEXT = Context()
@@ -66,9 +65,9 @@ def write_report(
     context: Context = NO_CONTEXT,
     tau: float = TAU,
 ) -> Path:
-    """Write the page to `path`, or to report.html in it if that is a folder, whole or not at all.
+    """Write the page atomically to `path`, or to report.html in it if `path` is a folder.
 
-    Returns where it is.
+    Returns the path of the file.
     """
     target = path / FILE_NAME if path.is_dir() else path
     write_output(target, to_bytes(render(rows, curves, context, tau)))
@@ -76,19 +75,21 @@ def write_report(
 
 
 def to_bytes(page: str) -> bytes:
-    """A lone surrogate in a name has no UTF-8 form; a question mark is better than no report."""
+    """Encode the page as UTF-8. A lone surrogate in a name has no UTF-8 form and becomes a question
+    mark.
+    """
     return page.encode("utf-8", errors="replace")
 
 
 def render(
     rows: Sequence[RunRow], curves: Curves, context: Context = NO_CONTEXT, tau: float = TAU
 ) -> str:
-    """The page as text, the same for the same rows."""
+    """The page as text. The same rows give the same text."""
     return add_scripts(render_bare(rows, curves, context, tau))
 
 
 def add_scripts(page: str) -> str:
-    """What `render_bare` gave, with the scripts that draw its plots."""
+    """Add the scripts that draw the plots to the output of `render_bare`."""
     head, _, end = page.rpartition("</body>")
     scripts = f"{_packed_library()}<script>{_scripts().own}</script>\n"
     return "".join([head, scripts, "</body>", end])
@@ -101,9 +102,9 @@ def render_bare(
     tau: float = TAU,
     is_live: bool = False,
 ) -> str:
-    """The page without its scripts: all of it that changes as results come in.
+    """The page without its scripts, which is the part that changes as results come in.
 
-    A live page asks its server for news.
+    A live page polls its server for updates.
     """
     own = group_cells(rows)
     cells = group_cells([*rows, *context.beside]) if context.beside else own
@@ -136,8 +137,8 @@ def render_bare(
         insides=context.insides,
         commands={section: context.commands.get(section, []) for section in SECTIONS},
         ask_every_ms=ASK_EVERY_MS if is_live else 0,
-        data=Markup(to_json(plot_data(summaries, places, curves, tau))),  # to_json has escaped it
-        style=Markup(_style()),  # ours, from this package: not escaped
+        data=Markup(to_json(plot_data(summaries, places, curves, tau))),  # to_json escapes it
+        style=Markup(_style()),  # part of this package, so it needs no escaping
         policy=_policy(is_live),
     )
 
@@ -170,7 +171,9 @@ def _scripts() -> _Scripts:
 
 @cache
 def _packed_library() -> str:
-    """The library as data that our script unpacks and runs, below its own notice in plain text."""
+    """The library as compressed data that the page's own script unpacks and runs. The library's
+    licence notice precedes it in plain text.
+    """
     library = _scripts().library
     notice = library[library.index("/*") + 2 : library.index("*/")].strip("*\n")
     packed = base64.b64encode(zlib.compress(library.encode(), level=9)).decode()
@@ -190,20 +193,22 @@ def _template() -> Template:
 
 
 def _shown(value: object) -> object:
-    """A text without what would turn around or hide the words beside it."""
+    """Escape characters in a text that would reverse or hide the words next to it."""
     return printable(value) if type(value) is str else value
 
 
 @cache
 def _policy(is_live: bool) -> str:
-    """Our two scripts and nothing else; no address, but on a live page the server's own."""
+    """The content security policy: it allows the page's own two scripts and no connections, except
+    to its own server on a live page.
+    """
     hashes = [
         base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in _scripts()
     ]
     allowed = {
         "default-src": "'none'",
         "style-src": "'unsafe-inline'",  # plotly places its parts by style attributes
-        "img-src": "data: blob:",  # blob: a reader may save a plot as a file
+        "img-src": "data: blob:",  # blob: is needed to save a plot as a file
         "script-src": " ".join(f"'sha256-{digest}'" for digest in hashes),
         "connect-src": "'self'" if is_live else "'none'",
         "base-uri": "'none'",
@@ -231,7 +236,7 @@ def _lead(rows: Sequence[RunRow], cells: Sequence[Cell], beside: str) -> str:
 
 
 def _recipes(cells: Sequence[Cell]) -> str:
-    """The recipes by name, as long as they are few."""
+    """The recipes by name; with their deviations if there are at most two."""
     labels = list(dict.fromkeys(recipe_of(cell.rows[0].spec) for cell in cells))
     names = list(dict.fromkeys(recipe_name(cell.rows[0].spec) for cell in cells))
     shown = [name for name in (labels if len(labels) <= 2 else names) if name != UNCOVERED]

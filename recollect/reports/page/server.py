@@ -1,10 +1,10 @@
-"""The live page: a small server on this machine alone that shows a sweep while it runs.
+"""The live page: a small local server that shows a sweep while it runs.
 
-Only 127.0.0.1 is listened on, and only requests that ask for this machine by name are answered: a
-page from elsewhere that makes its own name point here (DNS rebinding) is refused by its Host
-header. Two addresses exist, "/" and "/update"; no path ever reaches the disk. With a token, only a
-reader who was given it is answered: other users of the machine can reach the port too. A store that
-cannot be read just now leaves the last page standing, with a word about why.
+The server listens only on 127.0.0.1 and answers only requests whose Host header names this machine.
+This refuses a page from elsewhere whose name points here (DNS rebinding). There are two paths, "/"
+and "/update"; no path is ever mapped to a file. Other users of the machine can reach the port too,
+so with a token the server answers only requests that carry it. If a store cannot be read, the last
+page stays up, with a note that gives the reason.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from recollect.store.database import FILE
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 1.0
 FIRST_LOOK_S = 10.0
-REST = 4.0  # after drawing a page for a second, rest four: training needs the machine more
+REST = 4.0  # seconds to rest per second of drawing, to leave the machine to the training
 HTML, PLAIN = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -43,7 +43,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class PageVersion:
-    """One state of the page: whole, and without the scripts that the reader has already."""
+    """One state of the page: complete, and without the scripts that the browser already has."""
 
     version: str
     page: bytes
@@ -67,7 +67,9 @@ class WatchedFolders:
         self._stop = threading.Event()
 
     def refresh(self) -> bool:
-        """Read the folders again if anything in them has changed; whether there is a new page."""
+        """Read the folders again if anything in them has changed. Returns whether there is a new
+        page.
+        """
         seen = _fingerprint(self.folders)
         if seen == self._seen and not self.problem:
             return False
@@ -76,7 +78,7 @@ class WatchedFolders:
         except RecollectError as error:
             self.problem = " ".join(str(error).split())
             return False
-        except Exception as error:  # a page that cannot be drawn must not end the watching
+        except Exception as error:  # keep watching even if the page cannot be drawn
             self.problem = f"{type(error).__name__}: {error}"
             return False
         self._seen, self.problem = seen, ""
@@ -86,7 +88,7 @@ class WatchedFolders:
         return True
 
     def keep_fresh(self) -> None:
-        """Until `stop`: look, draw, rest in proportion."""
+        """Refresh the page until `stop`, and rest after each time in proportion to the work."""
         while not self._stop.is_set():
             start = time.monotonic()
             self.refresh()
@@ -98,7 +100,9 @@ class WatchedFolders:
 
 
 class PageServer(ThreadingHTTPServer):
-    """Answers with what is watched; `port` 0 is any that is free, an empty token asks for none."""
+    """A server for the page of the watched folders. `port` 0 takes any free port. With an empty
+    token, requests need none.
+    """
 
     daemon_threads = True
 
@@ -114,20 +118,22 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """To be opened in a browser."""
+        """The URL to open in a browser."""
         return f"http://{HOST}:{self.server_port}/" + (f"?token={self.token}" if self.token else "")
 
     @property
     def cookie(self) -> str:
-        """Where a browser keeps the token; browsers do not tell ports apart."""
+        """The name of the cookie that keeps the token. It includes the port, since browsers share
+        cookies between ports.
+        """
         return f"recollect-{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader who hangs up is no error to report."""
+        """Do nothing: a client that closes the connection is not an error to report."""
 
 
 class RequestHandler(BaseHTTPRequestHandler):
-    """GET and HEAD of two addresses, for readers on this machine."""
+    """Handles GET and HEAD of two paths, for clients on this machine."""
 
     server: PageServer
     timeout = 10
@@ -172,7 +178,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         }
 
     def _has_token(self, token: str) -> bool:
-        """In the address, or in what a browser has kept of it since."""
+        """Whether the URL or the cookie carries the token."""
         try:
             given = parse_qs(urlsplit(self.path).query).get("token", [])
             kept = cookies.SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
@@ -194,23 +200,22 @@ class RequestHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Silent: only the command line prints."""
+        """Do nothing: only the command line prints."""
 
 
 @contextlib.contextmanager
 def serving(
     folders: Sequence[Path], port: int = 0, with_token: bool = False
 ) -> Iterator[PageServer]:
-    """A server that is ready to answer, if the store allows with the page already drawn; only to
-    readers with a token that is made now, if there is to be one.
+    """A server that is ready to answer, with the page already drawn unless the store is slow.
 
-    The caller calls `serve_forever`.
+    With `with_token` a new token is made, and requests need it. The caller calls `serve_forever`.
     """
     watched = WatchedFolders(folders)
     with PageServer(watched, port, secrets.token_urlsafe(16) if with_token else "") as server:
         drawing = threading.Thread(target=watched.keep_fresh, daemon=True)
         drawing.start()
-        # A store that another process holds may take longer; then the page follows.
+        # A store that another process holds may take longer. Then the page appears later.
         watched.looked.wait(FIRST_LOOK_S)
         try:
             yield server
@@ -226,7 +231,7 @@ def _draw(found: Evidence) -> PageVersion:
 
 
 def _fingerprint(folders: Sequence[Path]) -> list[tuple[str, int, int]]:
-    """What can be told of the files without opening them."""
+    """Names, times and sizes of the files, which can be read without opening them."""
     paths = [folder / name for folder in folders for name in (FILE, f"{FILE}-wal")]
     paths += [path for folder in folders for path in sorted((folder / FOLDER).glob("*.json"))]
     found = []

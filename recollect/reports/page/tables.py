@@ -1,4 +1,4 @@
-"""The page's tables as lines of entries: texts, with numbers where a column sorts by them."""
+"""The page's tables as lines of entries: texts, with a number if a column sorts by it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from recollect.rows import RunRow
 
 NONE = "–"
 UNDECIDED = "not enough data"
-NEVER = 1e18  # sorts after any number of steps; JavaScript reads no "inf"
+NEVER = 1e18  # sorts after any number of steps; JavaScript cannot read "inf"
 
 
 class TableEntry(NamedTuple):
-    """One table cell; `key` is what it sorts by, or None to sort by its text."""
+    """One table cell; `key` is its sort key, or None to sort by its text."""
 
     text: str
     key: float | None = None
-    more: str = ""  # in small print below
+    more: str = ""  # shown in small print below the text
 
 
 class ProvenanceLine(NamedTuple):
-    """Runs made under the same conditions."""
+    """The number of runs that were trained under the same conditions."""
 
     runs: int
     device: str
@@ -39,7 +39,7 @@ class ProvenanceLine(NamedTuple):
 
 
 def window_lines(summaries: Sequence[CellSummary]) -> list[list[TableEntry]]:
-    """One line per cell; the columns are those of the page's template."""
+    """One line per cell, with the columns of the page's template."""
     return [_window_line(summary) for summary in summaries]
 
 
@@ -74,7 +74,7 @@ def _steps(summary: CellSummary) -> tuple[str, float]:
 
 
 def _chance_entry(cell: Cell) -> TableEntry:
-    """Chance, and what the positions of the questions give away beyond it."""
+    """Chance and, if it is higher, the score from the positions of the questions alone."""
     text = score_text(cell.chance)
     more = f"{score_text(cell.position_only)} by position" if cell.position_helps else ""
     return TableEntry(text, cell.chance, more)
@@ -88,7 +88,7 @@ def _size_entry(cell: Cell) -> TableEntry:
 
 
 def _number_entry(number: float | None, form: str = ",") -> TableEntry:
-    """Sorts by its text where a script can read that as a number."""
+    """An entry for a number. It sorts by its text if a script can read that as a number."""
     if number is None:
         return TableEntry(NONE, -1)
     text = f"{number:{form}}"
@@ -96,12 +96,14 @@ def _number_entry(number: float | None, form: str = ",") -> TableEntry:
 
 
 def width_text(window: Window | None) -> str:
-    """1.42, ≥ 1.42 where the grid ended first, none where tau was not reached."""
+    """The width of a window: "1.42", "≥ 1.42" if the grid ended inside the window, "none" if tau
+    was not reached.
+    """
     return f"{_bound(window)}{window.decades:.2f}" if window else "none"
 
 
 def run_lines(cells: Sequence[Cell], limit: int) -> list[list[TableEntry]]:
-    """One line per run that has begun, failed ones first so that a cut never hides them."""
+    """One line per run that has begun. Failed runs come first, before the limit cuts the list."""
     rows = [(cell, row) for cell in cells for row in cell.rows if row.status != "todo"]
     rows.sort(key=lambda pair: pair[1].status != "failed")
     return [_run_line(cell, row) for cell, row in rows[:limit]]
@@ -112,7 +114,7 @@ def _run_line(cell: Cell, row: RunRow) -> list[TableEntry]:
     return [
         TableEntry(row.run_id),
         TableEntry(cell.name),
-        TableEntry(rate_text(lr)),  # sorts by its text, which is a number, as the next
+        TableEntry(rate_text(lr)),  # this and the next sort by their text, which is a number
         TableEntry(str(seed)),
         TableEntry(row.status),
         TableEntry(NONE, -1) if row.score is None else TableEntry(score_text(row.score)),
@@ -134,7 +136,7 @@ def _remark(row: RunRow) -> str:
 
 
 def provenance_lines(rows: Sequence[RunRow]) -> list[ProvenanceLine]:
-    """How many runs were made on which device, with how many threads, by which versions."""
+    """The number of runs by device, number of threads and versions."""
     made = [row for row in rows if row.device is not None]
     found = Counter((row.device, row.threads, canonical(row.versions)) for row in made)
     versions = {canonical(row.versions): row.versions for row in made}
@@ -150,7 +152,7 @@ def provenance_lines(rows: Sequence[RunRow]) -> list[ProvenanceLine]:
 
 
 def claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
-    """One line per claim and recipe about which the rows say anything, those decided at full scale
+    """One line per claim and recipe with a result from the rows. Those decided at full scale come
     first.
     """
     telling = [(place, claim) for place, claim in enumerate(claims) if _tells(claim)]
@@ -168,7 +170,7 @@ def claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
 
 
 def open_claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
-    """One line per claim about which the rows say nothing yet: what would decide it."""
+    """One line per claim without a result from the rows, with what would decide it."""
     return [
         [
             TableEntry(claim.name, _number(claim)),
@@ -184,7 +186,7 @@ def _tells(claim: ShownClaim) -> bool:
 
 
 def _number(claim: ShownClaim) -> int:
-    """C10 after C9."""
+    """A sort key that puts C10 after C9."""
     digits = claim.name.removeprefix("C")
     return int(digits) if digits.isdecimal() else 0
 
@@ -198,7 +200,9 @@ def _verdict(claim: ShownClaim) -> TableEntry:
 
 
 def claims_count(claims: Sequence[ShownClaim]) -> str:
-    """By recipe: "study, 32 claims: 5 reproduced, 1 contradicted, 26 not enough data."."""
+    """Verdicts counted by recipe: "study, 32 claims: 5 reproduced, 1 contradicted, 26 not enough
+    data.".
+    """
     told = []
     for recipe in dict.fromkeys(claim.recipe for claim in claims):
         own = [claim for claim in claims if claim.recipe == recipe]

@@ -1,3 +1,3 @@
-"""The study as executable statements: what to train (presets), what to draw (figures),
-what it claims (claims).
+"""The study in executable form: its experiments (presets), its figures and tables (figures) and
+its claims (claims).
 """

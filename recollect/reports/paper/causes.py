@@ -1,9 +1,9 @@
-"""What makes a window wide: pairs of cells that differ in one setting alone, and the decades that
-its change gains or loses.
+"""Causes of a wide window: pairs of cells that differ in a single setting, and the decades of
+window that the change gains or loses.
 
-One cell of a pair has a recipe to the letter. What may stop a run early or is evaluated counts as
-no difference. Both were searched (see searched.py). The interval is a percentile bootstrap over
-seeds, both cells drawn independently.
+One cell of a pair follows a recipe exactly. Settings for early stopping and evaluation do not count
+as a difference. Both cells were searched (see searched.py). The interval is a percentile bootstrap
+over seeds, with independent draws for the two cells.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import EVALUATION_KEYS
 from recollect.spec.train import TrainSpec
 
-# Two cells are compared only where these agree: what is trained on what.
+# Two cells are compared only if these agree: the task, its size, and the shape of the model.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
 
 
@@ -37,10 +37,10 @@ class Gain:
     """The change of W at one tau."""
 
     tau: float
-    before: float  # decades; 0 where it was not solved
+    before: float  # decades; 0 if the task was not solved
     after: float
-    interval: Interval | None  # of the difference; None with fewer than three seeds on a side
-    before_open: bool  # the grid ended inside the window, which is wider than that
+    interval: Interval | None  # for the difference; None with fewer than three seeds on a side
+    before_open: bool  # the grid ended inside the window, so the window is wider than measured
     after_open: bool
 
     @property
@@ -53,7 +53,7 @@ class Gain:
 
     @property
     def is_firm(self) -> bool:
-        """Neither other seeds nor a wider grid would turn a gain into a loss."""
+        """Whether neither other seeds nor a wider grid would reverse the sign of the change."""
         if self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
             return False
         return not (self.before_open if self.decades > 0 else self.after_open)
@@ -61,7 +61,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Cause:
-    """One setting changed from a recipe, and what became of the window."""
+    """One change from a recipe, and its effect on the window."""
 
     recipe: str
     before: Cell
@@ -76,7 +76,7 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """dropout 0.1 to 0; without convolution"""
+        """The change in words: "dropout 0.1 to 0", "without convolution"."""
         part = part_text(self.mixer, self.key, self.values[1])
         if part:
             return part
@@ -88,7 +88,7 @@ class Cause:
 
 
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
-    """All pairs of which the first has the recipe; cell by cell, what gains most first."""
+    """All pairs whose first cell follows the recipe, ordered by cell, then by decreasing gain."""
     cells = [cell for cell in group_cells(list(rows)) if is_searched(cell)]
     measured = {cell_id(cell.rows[0].spec): _Measured(cell) for cell in cells}
     flats = [_settings(cell) for cell in cells]
@@ -109,7 +109,7 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
-    """By flat key, with the defaults that a specification leaves out."""
+    """The settings of a cell by flat key, including defaults that its specification omits."""
     flat = cell_settings(cell.rows[0].spec)
     parts: dict[str, type[Spec] | None] = {
         "model": ModelSpec,
@@ -126,8 +126,10 @@ def _settings(cell: Cell) -> dict[str, Any]:
 
 
 def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
-    """Whether the first of two is what the other is a change of. A recipe says nothing about a
-    mixer's options: of two cells that have it, the one with the default is the base.
+    """Whether the first of two cells is the base of the comparison and the other the change.
+
+    A recipe does not fix the options of a mixer. If both cells follow the recipe, the one with
+    the default value of the option is the base.
     """
     if not are_alike:
         return True
@@ -137,12 +139,12 @@ def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
 
 
 class _Measured:
-    """A cell with its widths over resampled seeds, which many pairs share."""
+    """A cell with the widths of its window over resampled seeds. Many pairs share it."""
 
     def __init__(self, cell: Cell):
         self.cell = cell
-        self._means: list[tuple[float, ...]] = []  # of each resampling, by rate
-        self._widths: dict[float, list[float]] = {}  # of each resampling, by tau
+        self._means: list[tuple[float, ...]] = []  # one tuple per resample: the mean at each rate
+        self._widths: dict[float, list[float]] = {}  # by tau: one width per resample
 
     def is_open(self, tau: float) -> bool:
         window = self.cell.window(tau)
@@ -153,9 +155,9 @@ class _Measured:
         return window.decades if window else 0.0
 
     def resampled(self, tau: float) -> list[float] | None:
-        """The widths of many resamplings; None with too few seeds."""
+        """The width of the window in each resample; None if there are too few seeds."""
         if not self._means:
-            # Other draws for every cell: two sides of a pair are independent.
+            # Every cell has its own draws, so that the two sides of a pair are independent.
             self._means = draw_means(self.cell, draws=cell_id(self.cell.rows[0].spec))
         if not self._means:
             return None

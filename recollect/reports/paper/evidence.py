@@ -1,4 +1,4 @@
-"""Stored results as evidence: the stores below a folder, which of them have the study's size, and
+"""Stored results as evidence: the stores below a folder, whether they have the study's size, and
 their rows by recipe.
 """
 
@@ -13,7 +13,7 @@ from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import ALPHABET, VOCABULARY
 from recollect.store.joining.folders import find_stores
 
-# A label names what differs from a recipe after this word; no recipe's name holds it.
+# In a label, the deviations from a recipe follow this word. No recipe's name contains it.
 BUT = " but "
 
 
@@ -36,20 +36,22 @@ class StoredResults:
 
     @property
     def minutes(self) -> float:
-        """Of training: a run's `wall_s` is its share of the time of all that trained beside it in
-        its process, so these add up to it.
+        """Minutes of training.
+
+        The `wall_s` of a run is its share of the time of all runs that trained together in its
+        process, so the sum is the total time.
         """
         return sum(row.wall_s or 0.0 for row in self.rows) / 60
 
 
 def load_stores(root: Path) -> list[StoredResults]:
-    """The stores at or below `root`, each by itself."""
+    """Load the stores at or below `root`, each separately."""
     loaded = [(folder, RunSet.load(folder)) for folder in find_stores([root])]
     return [StoredResults(folder, found.rows, found.curves) for folder, found in loaded]
 
 
 def join_stores(stores: Iterable[StoredResults]) -> RunSet:
-    """All rows as one; a run that stands in several stores is taken once."""
+    """Join all rows into one set. A run that is in several stores is included once."""
     rows: dict[str, RunRow] = {}
     curves: dict[str, list[Evaluation]] = {}
     for store in stores:
@@ -61,8 +63,11 @@ def join_stores(stores: Iterable[StoredResults]) -> RunSet:
 
 
 def rows_by_recipe(rows: Iterable[RunRow], varied: Collection[str] = ()) -> dict[str, list[RunRow]]:
-    """Whole recipes first, then what differs from one; the more rows, the earlier. The flat keys
-    `varied` set no rows apart: a figure that compares them says so in its definition.
+    """Rows by the label of their recipe: exact recipes first, then deviations from a recipe; each
+    by decreasing number of rows.
+
+    The flat keys in `varied` do not count as deviations: they are the settings that a figure
+    compares, as its definition says.
     """
     found: dict[str, list[RunRow]] = {}
     for row in rows:

@@ -1,8 +1,9 @@
 """Experiments by name: `paper:fig1` at the study's full scale, `paper:fig1:small` for a laptop; and
-`paper:why`, which the study does not ask.
+`paper:why`, which is not in the study.
 
-Each is a plain specification in presets/, and where the study is silent a comment at the line says
-what was chosen. To change one beyond `--set`, copy it (`recollect presets fig1 > mine.toml`).
+Each is a plain specification in presets/. Where the study is silent, a comment at the line explains
+the choice. To change more than `--set` can, copy the specification
+(`recollect presets fig1 > mine.toml`).
 """
 
 import difflib
@@ -22,7 +23,7 @@ NAMES = (
     *("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig11", "fig12", "fig13"),
     *("table1", "table2", "table3", "table4"),
 )
-BEYOND = ("why",)  # what the study does not ask
+BEYOND = ("why",)  # experiments that are not in the study
 EXPERIMENTS = (*NAMES, *BEYOND)
 PREFIX = "paper:"
 _FOLDER = Path(__file__).with_name("presets")
@@ -30,7 +31,7 @@ _FOLDER = Path(__file__).with_name("presets")
 
 @dataclass(frozen=True)
 class Preset:
-    """One line of a list: what it is about, the recipe it names, and how many runs it has."""
+    """One preset in a list: its subject, the recipe it names, and its number of runs."""
 
     name: str
     about: str
@@ -41,14 +42,14 @@ class Preset:
 def read_preset(
     name: str, scale: Scale = "full", overrides: Iterable[str] = (), recipe: str | None = None
 ) -> Sweep:
-    """The sweep behind a figure or table, with `a.b=1` overrides; `recipe` takes the place of the
-    one it names.
+    """The sweep of a figure or table, with `a.b=1` overrides. `recipe` replaces the recipe that
+    the preset names.
     """
     return parse_sweep(preset_text(name, scale), overrides, recipe, origin=f"{PREFIX}{name}")
 
 
 def preset_text(name: str, scale: Scale = "full") -> str:
-    """Its specification, with the comments."""
+    """The specification of a preset as TOML text, with its comments."""
     if name in DIAGRAMS:
         raise SpecError(
             f"{PREFIX}{name} is a diagram, there is nothing to train; `recollect presets` lists "
@@ -69,7 +70,7 @@ def preset_text(name: str, scale: Scale = "full") -> str:
 
 
 def split_name(text: str) -> tuple[str, Scale]:
-    """`fig1` or `fig1:small`, with or without `paper:` in front, as a name and a scale."""
+    """Split `fig1` or `fig1:small`, with or without `paper:` in front, into name and scale."""
     name, colon, scale = text.removeprefix(PREFIX).partition(":")
     if colon and scale != "small":
         raise SpecError(
@@ -80,7 +81,7 @@ def split_name(text: str) -> tuple[str, Scale]:
 
 
 def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = None) -> Sweep:
-    """What `recollect run SPEC` means: one of the study's experiments, or a TOML file."""
+    """Read the SPEC of `recollect run SPEC`: one of the study's experiments, or a TOML file."""
     if spec.startswith(PREFIX):
         return read_preset(*split_name(spec), overrides, recipe)
     if spec.partition(":")[0] in NAMES and not Path(spec).exists():
@@ -89,8 +90,9 @@ def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = No
 
 
 def list_presets() -> list[Preset]:
-    """All of them, by what their first two lines say (a test counts the runs:
-    here it would take many seconds).
+    """All presets, described by the first two lines of their files.
+
+    The number of runs is read there because counting them takes many seconds; a test counts them.
     """
     return [
         Preset(name, _about(name), _recipe(name), {scale: _runs(name, scale) for scale in SCALES})

@@ -1,5 +1,7 @@
-"""Whether a cell was searched: only then is anything known about its window. A few rates, tried to
-see whether a model solves the task at all, are neither a narrow window nor none.
+"""Whether a cell was searched, so that its window is known.
+
+A few rates that were tried only to see whether a model solves the task show neither that its window
+is narrow nor that it has none.
 """
 
 import math
@@ -10,8 +12,10 @@ from recollect.reports.paper.claims.thresholds import FINEST_STEP, LEAST_SPAN
 
 
 def is_searched(cell: Cell) -> bool:
-    """Whether its window is known, with rates at most FINEST_STEP apart around each end; or that
-    it has no end or is none, after a search over LEAST_SPAN.
+    """Whether the window of a cell is known.
+
+    It is known if the rates around each of its ends are at most FINEST_STEP apart. It is also known
+    after a search over LEAST_SPAN that found no window, or one that reaches the end of the grid.
     """
     lrs = [rate.lr for rate in cell.scored_rates]
     if not lrs:

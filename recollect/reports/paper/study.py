@@ -1,5 +1,5 @@
-"""What the study trained (its appendix A.2): sizes, widths and the recipe it states, and how a
-stored run differs from that.
+"""The settings of the study (its appendix A.2): sizes, widths and the recipe it states, and how a
+stored run differs from them.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from recollect.tasks.options import TASKS
 Size = tuple[int, int]  # length and pairs
 
 SIZES: tuple[Size, ...] = ((64, 4), (128, 8), (256, 16), (512, 64))
-SCALING_SIZE: Size = (256, 64)  # of Fig. 4 alone; not in the list of A.2
-DYNAMICS_SIZE: Size = (256, 16)  # of Fig. 6, by the title it had in earlier versions
-# Of Tables 2 and 3, inferred: the 2 % that fail there are one of 64 pairs.
+SCALING_SIZE: Size = (256, 64)  # used in Fig. 4 only; not in the list of A.2
+DYNAMICS_SIZE: Size = (256, 16)  # used in Fig. 6, according to its title in earlier versions
+# The size of Tables 2 and 3. It is inferred: models that fail score 2 % there, one of 64 pairs.
 ABLATION_SIZE: Size = (512, 64)
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
 TRAIN_ROWS, EPOCHS, WEIGHT_DECAY, WARMUP = 100_000, 50, 0.1, 0.1
 
-# Not stated; as others read its figures, 1e-5 to 3e-1: half decades, Zoology's four rates and one
-# more between the last two of these.
+# The study does not state its rates. Others read 1e-5 to 3e-1 from its figures: these are half
+# decades, Zoology's four rates and one more between the last two of Zoology's.
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 SEEDS = (42, 123, 777, 456, 789)
 
@@ -36,7 +36,7 @@ TRAIN_DEFAULTS = {
     for name, field in TrainSpec.model_fields.items()
     if not field.is_required()
 }
-# What varies within a comparison; the rest is the recipe.
+# Settings that vary within a comparison; the other settings are the recipe.
 VARYING = (
     *("task.length", "task.pairs", "train.lr", "train.steps", "train.batch", "seed"),
     *EVALUATION_KEYS,
@@ -44,18 +44,18 @@ VARYING = (
 
 
 def task_table(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The task's part of flat settings, without the prefix."""
+    """The settings of the task among flat settings, without their prefix."""
     return {
         key.removeprefix("task."): value for key, value in flat.items() if key.startswith("task.")
     }
 
 
 def recipe(flat: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Task and training without what varies: runs of one recipe can be compared.
+    """The settings of task and training that do not vary within a comparison: runs with the same
+    recipe can be compared.
 
-    Steps and batch, which move with the length, become epochs and whether the batch is the usual
-    one of that length.
-    None if the task cannot be read here.
+    Steps and batch depend on the length. They are replaced by epochs, and by whether the batch is
+    the usual one for that length. None if this version cannot read the task.
     """
     stored = task_table(flat)
     try:
@@ -82,14 +82,16 @@ def recipe(flat: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def is_full_scale(made: Mapping[str, Any]) -> bool:
-    """Whether the task has the study's size; how it was trained is a matter of the recipe."""
+    """Whether the task has the study's size. Training settings do not matter: they belong to the
+    recipe.
+    """
     if made["task.name"] == "copying":  # its lengths, steps and batch are stated nowhere
         return bool(made["task.alphabet"] == ALPHABET)
     return (made["task.vocabulary"], made["task.train_rows"]) == (VOCABULARY, TRAIN_ROWS)
 
 
 def reductions(made: Mapping[str, Any]) -> list[str]:
-    """Where a recipe falls short of what the study states; empty at the study's own scale."""
+    """How a recipe is smaller than the study states; empty at the study's own scale."""
     if made["task.name"] == "copying":  # its lengths, steps and batch are stated nowhere
         return [] if made["task.alphabet"] == ALPHABET else [f"alphabet {made['task.alphabet']}"]
     found = []
@@ -109,9 +111,9 @@ def reductions(made: Mapping[str, Any]) -> list[str]:
 
 
 def open_choices(made: Mapping[str, Any]) -> list[str]:
-    """Where the study leaves a choice open and this recipe differs from the package's default.
+    """Settings that the study leaves open and that differ here from the package's defaults.
 
-    Of copying it leaves all open, so nothing there is a deviation.
+    For copying the study leaves everything open, so nothing counts as a deviation.
     """
     if made["task.name"] == "copying":
         return []

@@ -1,10 +1,10 @@
-"""The official results the study compares itself with:
-figure 2 of Zoology (Arora et al. 2023), its "green stars".
+"""The official results that the study compares with: the "green stars", from figure 2 of Zoology
+(Arora et al. 2023).
 
-Digitised from assets/figure2.png of github.com/HazyResearch/zoology at tag iclr24 (de4e258), with
-an error of at most 0.02. A marker hidden behind another one was estimated, and `hidden` says so.
-Attention's stars are all at 1; Mamba has none. Zoology's configuration gave the other models four
-layers there, not two. The four rates searched are analysis.ZOOLOGY_RATES.
+They are digitised from assets/figure2.png of github.com/HazyResearch/zoology at tag iclr24
+(de4e258), with an error of at most 0.02. A marker hidden behind another one is estimated and marked
+as `hidden`. Attention's stars are all at 1; Mamba has none. Zoology's configuration gave the other
+models four layers there, not two. The four rates searched are analysis.ZOOLOGY_RATES.
 """
 
 from typing import NamedTuple
@@ -39,5 +39,5 @@ STARS: dict[tuple[str, int, int, int], Star] = {
 
 
 def star(mixer: str, length: int, pairs: int, width: int) -> Star | None:
-    """The official value of a cell; None where the figure has none."""
+    """The official value of a cell; None if the figure has none."""
     return STARS.get((mixer, length, pairs, width))

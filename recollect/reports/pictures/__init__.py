@@ -1,4 +1,4 @@
-"""Pictures of any rows, whatever their mixers: `recollect figure rates|windows|curves|scaling`."""
+"""Pictures of any rows with any mixers: `recollect figure rates|windows|curves|scaling`."""
 
 from recollect.reports.pictures.choosing import choose_rows as choose_rows
 from recollect.reports.pictures.look import Look as Look

@@ -1,5 +1,5 @@
-"""The small print of a picture: what is shown, over which seeds, under which recipe, and, of two
-folders, in what they differ.
+"""The small print of a picture: what is shown, the seeds, the recipe and, for two folders, the
+differences between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ MOST_DIFFERENCES = 8
 def caption(
     shown: Shown, what: str, panels: Sequence[Panel], shared: str, band: str | None = None
 ) -> list[str]:
-    """`what` all panels have in common is said first; then seeds, runs, recipe, and what sets two
-    folders apart.
+    """The lines of the small print: `shared`, the text that all panels have in common, and `what`
+    the picture shows; then seeds, runs, recipe, and the differences between two folders.
     """
     first = f"{shared}. {what}" if shared else what
     if band is not None:
@@ -44,7 +44,7 @@ def _waiting(shown: Shown) -> str:
 
 
 def _seeds(panels: Sequence[Panel]) -> str:
-    """Seeds panel by panel, where panels differ in them."""
+    """The number of seeds of each panel; empty if all panels have the same number."""
     counts = [_most_seeds([cell.runs for cell in panel.cells]) for panel in panels]
     if len(set(counts)) <= 1:
         return ""
@@ -61,7 +61,7 @@ def _most_seeds(cells: Sequence[Cell]) -> int:
 
 
 def _difference(shown: Shown) -> str:
-    """In what the mixers that both folders have were trained differently."""
+    """The settings in which the mixers that both folders have were trained differently."""
     values = [_values(shown, number) for number in range(len(shown.sources))]
     both = {mixer for mixer, _ in values[0]} & {mixer for mixer, _ in values[1]}
     keys = sorted(
@@ -86,7 +86,7 @@ def _difference(shown: Shown) -> str:
 
 
 def _values(shown: Shown, number: int) -> dict[tuple[str, str], set[str]]:
-    """By mixer and flat key, all values within one folder, as text."""
+    """By mixer and flat key: all values within one folder, as text."""
     found: dict[tuple[str, str], set[str]] = {}
     for cell in shown.cells:
         if cell.source == number:

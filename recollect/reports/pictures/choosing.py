@@ -1,4 +1,4 @@
-"""Which rows a picture shows: KEY=VALUE, with a flat key of the specification or "recipe"."""
+"""Selects the rows of a picture by KEY=VALUE, with a flat key of the specification or "recipe"."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from recollect.spec.overrides import read_value
 from recollect.spec.recipes import recipe_of
 
 RECIPE = "recipe"
-_SHORT = {"model.mixer": "model.mixer.name"}  # as a sweep and --set write it
+_SHORT = {"model.mixer": "model.mixer.name"}  # short keys that a sweep and --set allow
 
 
 def choose_rows(rows: Sequence[RunRow], wanted: Iterable[str]) -> list[RunRow]:
-    """The rows that meet every KEY=VALUE; values are written as for --set, several as a list."""
+    """The rows that meet every KEY=VALUE. Values are as for --set; a list allows several values."""
     conditions = _read(wanted, rows)
     recipes = conditions.pop(RECIPE, None)
     chosen = select_rows(rows, conditions)

@@ -1,8 +1,8 @@
 """Learning curves of all mixers at their best rates: train loss, test loss and score side by side,
 a row of panels per task and size.
 
-The seed with the median score is drawn in full, the others thin. Dotted: losses at which a model
-rests that knows something but not the answer, and chance.
+The seed with the median score is drawn in full, the others thin. Dotted lines are chance, and the
+losses at which a model plateaus that has learned part of the task but not the answer.
 """
 
 import math
@@ -29,11 +29,11 @@ from recollect.rows import Evaluation, RunRow
 PANEL = (2.3, 1.75)
 FULL: dict[str, Any] = {"lw": 1.4, "zorder": 3}
 OTHER: dict[str, Any] = {"lw": 0.5, "alpha": 0.45, "zorder": 2}
-TOP = 1.08  # of the highest level or start of a loss
+TOP = 1.08  # top of a loss axis, relative to the highest level or initial loss
 
 
 def draw(shown: Shown, look: Look) -> Figure:
-    """One row of three panels for each task and size."""
+    """Draw one row of three panels for each task and size."""
     panels = [
         panel
         for panel in shown.panels()
@@ -73,7 +73,7 @@ def draw(shown: Shown, look: Look) -> Figure:
 
 
 def _seeds_text(shown: Shown) -> str:
-    """Which of them is which line, if there are several."""
+    """The number of seeds and, if there are several, how each is drawn."""
     seeds = small_print.seeds_text(shown.runs)
     if seeds == small_print.ONE_SEED:
         return f"{seeds}; "
@@ -81,7 +81,7 @@ def _seeds_text(shown: Shown) -> str:
 
 
 def _levels_text(panels: Sequence[Panel]) -> str:
-    """What the dotted lines are, by name."""
+    """The meaning of the dotted lines."""
     levels = dict.fromkeys(
         level for panel in panels for level in plateaus(panel.cells[0].runs.rows[0].spec["task"])
     )
@@ -143,7 +143,7 @@ def _draw_curve(
 
 
 def _draw_levels(ax: Axes, levels: dict[str, float]) -> None:
-    """Dotted lines, named inside the panel on its right."""
+    """Draw dotted lines with their names inside the panel, on the right."""
     for label, level in levels.items():
         ax.axhline(level, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
         name = ax.text(0.99, level, " ", transform=ax.get_yaxis_transform(), size=5.5, color=FAINT)

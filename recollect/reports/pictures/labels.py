@@ -1,8 +1,8 @@
-"""What lines are called in a picture.
+"""The labels of lines in a picture.
 
-A label is the mixer and what tells its variants apart. Where that is longer than a legend has room
-for, the values that most variants of the mixer have go unsaid, and the small print says them once:
-cut off, many labels would read alike.
+A label consists of the mixer and the settings that distinguish its variants. If it is too long for
+a legend, it omits the values that most variants of the mixer have, and the small print names these
+once. Truncated labels would often be identical.
 """
 
 from collections import Counter
@@ -16,14 +16,14 @@ from recollect.plotting.text import LONGEST_NAME, mixer_title
 
 @dataclass(frozen=True)
 class Labels:
-    """Of places, in their order."""
+    """The labels of places, in the order of the places."""
 
     texts: tuple[str, ...]
-    unsaid: tuple[tuple[str, str], ...] = ()  # mixers, each with the values that go unsaid
+    unsaid: tuple[tuple[str, str], ...] = ()  # (mixer, values that its labels leave out)
 
 
 def label_places(places: Sequence[Coordinates]) -> Labels:
-    """Two places have one label only if they are one variant of one mixer."""
+    """Label the places. Two places share a label only if they are the same variant of a mixer."""
     variants: dict[str, dict[Told, None]] = {}
     for place in places:
         variants.setdefault(place.mixer, {})[place.settings] = None
@@ -42,8 +42,10 @@ def _is_long(mixer: str, variants: Sequence[Told]) -> bool:
 
 
 def _usual(variants: Sequence[Told]) -> dict[str, str]:
-    """By key the text that most variants have, the first of equally many. A key that a variant does
-    not have is said of the others: nothing else would tell them from it.
+    """By key: the text that most variants have, the first in case of a tie.
+
+    A key that some variant lacks is left out, so that the labels of the other variants name it:
+    nothing else would distinguish them from that variant.
     """
     counts: dict[str, Counter[str]] = {}
     for told in variants:

@@ -1,4 +1,4 @@
-"""What the pictures of any rows draw alike: a mean with its band, crosses, legends."""
+"""Elements that the pictures of any rows share: a mean with its band, crosses, legends."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from recollect.reports.pictures.shown import FIRST_DASHES, SECOND_DASHES, Shown
 
 
 def mean_line(style: LineStyle, source: int, width: float = 1.4) -> dict[str, Any]:
-    """How a mean is drawn; the second folder's marks are hollow."""
+    """The line properties of a mean. The markers of the second folder are hollow."""
     return {
         "color": style.colour,
         "ls": style.stroke,
@@ -37,12 +37,12 @@ def draw_means(
     kind: str,
     label: str,
 ) -> None:
-    """Mean and band over seeds at each x; a cross for every run that diverged."""
+    """Draw mean and band over seeds at each x, and a cross for every run that diverged."""
     bands = [band(rate.scores, kind) for rate in rates]
     lows, highs = [low for low, _ in bands], [high for _, high in bands]
     if len(x) > 1:
         ax.fill_between(x, lows, highs, color=style.colour, alpha=0.14, lw=0, label="band")
-    else:  # an area over one point could not be seen
+    else:  # an area over a single point is invisible
         ax.vlines(x, lows, highs, color=style.colour, alpha=0.5, lw=1.4, label="band")
     ax.plot(x, [rate.mean for rate in rates], label=label, zorder=3, **mean_line(style, source))
     lost = [
@@ -64,8 +64,10 @@ def legend(
     marked: bool = True,
     labels: Collection[str] | None = None,
 ) -> list[sheet.LegendEntry]:
-    """Labels, all or these, then the two folders if there are two, then the marks that occur.
-    `marked`: the lines have a mark at every point.
+    """The entries of a legend: labels (all, or only `labels`), the two folders if there are two,
+    `more`, and the marks that occur in the figure.
+
+    `marked` means that the lines have a marker at every point.
     """
     entries: list[sheet.LegendEntry] = [
         (sheet.line_handle(style, marked), label)

@@ -1,4 +1,4 @@
-"""How the numbers of a picture are chosen."""
+"""The options of a picture that select its numbers."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from recollect.analysis import TAU
 @dataclass(frozen=True)
 class Look:
     """The band over seeds, the level of a window, the axis of `scaling`, and whether the panels of
-    `windows` come in the order of the rows instead of by task and size.
+    `windows` are in the order of the rows instead of by task and size.
     """
 
     band: str = "min-max"

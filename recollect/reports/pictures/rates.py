@@ -1,5 +1,5 @@
-"""Score against learning rate: a panel per task and size, a line per mixer, its window as a bar
-above.
+"""Score against learning rate: a panel per task and size, a line per mixer, and the mixer's window
+as a bar above.
 """
 
 from typing import Any
@@ -19,20 +19,21 @@ from recollect.reports.pictures.shown import Panel, Shown
 
 PANEL = (2.75, 2.25)
 SPARSE_DASHES = (0, (4, 3))
-LOWEST_BAR, BAR_STEP = 1.06, 0.045  # of the windows above a panel, in units of the score
+LOWEST_BAR, BAR_STEP = 1.06, 0.045  # heights of the window bars, in units of the score
 BAR_INCHES = 0.07
-LOWEST = -0.03  # of the axis
+LOWEST = -0.03  # lower end of the score axis
 
 
 def draw(shown: Shown, look: Look) -> Figure:
-    """Every rate of every cell that has a result."""
+    """Draw every rate with a result, for every cell."""
     panels = shown.panels()
     bars = [sum(cell.runs.window(look.tau) is not None for cell in panel.cells) for panel in panels]
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
     with print_style():
         columns = sheet.columns_for(len(panels), PANEL[0])
         rows = -(-len(panels) // columns)
-        # A row has room for as many windows as its fullest panel; scores are as high in all rows.
+        # The panel with the most windows sets the height of a row; the score scale is the same in
+        # all rows.
         most = [max(bars[row * columns : (row + 1) * columns]) for row in range(rows)]
         tops = [1.04 + BAR_STEP * own for own in most]
         size = PANEL[0], PANEL[1] + BAR_INCHES * sum(most) / rows
@@ -94,7 +95,7 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, look: Look) -> None:
 def draw_bar(
     ax: Axes, window: Window, style: LineStyle, height: float, is_hollow: bool = False
 ) -> None:
-    """A window from edge to edge; an arrow at an end says that the grid ended there."""
+    """Draw a window from edge to edge. An arrow at an end means that the grid ended there."""
     bar: dict[str, Any] = {"color": style.colour, "solid_capstyle": "butt", "label": "window"}
     ax.plot([window.low, window.high], [height] * 2, lw=2.2, zorder=3, **bar)
     if is_hollow:

@@ -1,4 +1,4 @@
-"""From folders to a file: one of the four pictures, as asked for on the command line."""
+"""A request for one of the four pictures, from sources to a file, as on the command line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,15 +33,15 @@ SHOWN_BY = {
 
 @dataclass(frozen=True)
 class PictureRequest:
-    """Which picture of which rows, and how it is to look."""
+    """The kind of picture, its options, and the rows to show."""
 
     kind: str
     look: Look = field(default_factory=Look)
     frame: Frame = field(default_factory=Frame)
-    where: tuple[str, ...] = ()  # KEY=VALUE: only rows with these settings
+    where: tuple[str, ...] = ()  # KEY=VALUE conditions; only rows that meet all are shown
 
     def draw(self, *sources: Source) -> Figure:
-        """The picture of one source, or of two over each other."""
+        """Draw the picture of one source, or of two sources in the same axes."""
         if self.kind not in KINDS:
             raise SpecError(f"{shorten(self.kind)}: no picture; {suggest(self.kind, KINDS)}")
         if self.look.band not in BANDS:
@@ -56,7 +56,7 @@ class PictureRequest:
             return KINDS[self.kind](Shown.of(*chosen), self.look)
 
     def _refuse_unused(self) -> None:
-        """A setting that this kind of picture does not show would be left out silently."""
+        """Raise SpecError for an option that has no effect on this kind of picture."""
         for name, kinds in SHOWN_BY.items():
             value = getattr(self.look, name)
             if self.kind not in kinds and value != getattr(Look(), name):
@@ -66,7 +66,7 @@ class PictureRequest:
                 )
 
     def write(self, *sources: Source, output: Path | None = None) -> Path:
-        """Draw into `output`, else KIND.png; returns where it is."""
+        """Write the picture to `output`, by default KIND.png. Returns the path of the file."""
         target = output or Path(f"{self.kind}.png")
         form = target.suffix.lower()
         if form not in FORMS:
@@ -78,7 +78,7 @@ class PictureRequest:
 
 
 def read_size(text: str | None) -> tuple[float | None, float | None]:
-    """ "7x4" or "7" as inches of width and height."""
+    """Parse "7x4" or "7" into width and height in inches."""
     if text is None:
         return None, None
     parts = text.lower().removesuffix("in").split("x")

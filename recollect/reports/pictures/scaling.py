@@ -1,7 +1,8 @@
 """Best score and window against a size: width, depth, length, parameters or state.
 
-Every cell stands at its best rate. The upper panel has the score, the lower one the window's width
-in decades; an arrow upwards says that the grid ended first, so that the window is at least as wide.
+Every cell is shown at its best rate. The upper panel has the score, the lower one the width of the
+window in decades. An arrow upwards means that the grid ended inside the window, so that the window
+is at least as wide.
 """
 
 import math
@@ -25,7 +26,7 @@ from recollect.reports.pictures.shown import Panel, Shown, ShownCell
 from recollect.spec.base import suggest
 
 PANEL = (2.5, 1.7)
-# What may be the axis: its key, and the side of a panel that it replaces.
+# By name of an axis: its key, and the coordinate of a panel that it replaces.
 AXES = {
     "width": (WIDTH, "width"),
     "depth": (DEPTH, "depth"),
@@ -35,19 +36,19 @@ AXES = {
     "state": ("state_size", "width"),
 }
 AXIS_WORDS = {"depth": "layers", "state": "state (floats per layer and sequence)"}
-ROOM = 0.06  # beside the values, of what they span
-TICK_GAP = 0.13  # between two ticks, of the same: their labels are side by side
-ARROW, LEAST_DECADES = 0.12, 1.0  # of an arrow, and of the axis where nothing is solved
+ROOM = 0.06  # margin at both ends of the size axis, as a share of the span of its values
+TICK_GAP = 0.13  # least gap between two ticks, as a share of the same span, so that labels fit
+ARROW, LEAST_DECADES = 0.12, 1.0  # length of an arrow; least height of the window axis
 
 
 def draw(shown: Shown, look: Look) -> Figure:
-    """Two rows of panels: score above, window below."""
+    """Draw two rows of panels: score above, window below."""
     against = look.against or _first_axis(shown)
     if against not in AXES:
         raise SpecError(f"--against {against}: {suggest(against, AXES)}")
     sides = [side for side in ("task", "width", "depth") if side != AXES[against][1]]
     every = shown.panels(sides)
-    # A panel of models of one size each says nothing about growth.
+    # A panel in which every model has a single size shows no scaling.
     panels = [panel for panel in every if _has_line(panel, against)] or every
     drawn = [cell for panel in panels for cell in panel.cells]
     values = sorted({x for cell in drawn if (x := _place(cell, against)) is not None})
@@ -132,8 +133,8 @@ def _first_axis(shown: Shown) -> str:
 
 
 def _size_axis(ax: Axes, values: Sequence[float], is_counted: bool) -> None:
-    """A logarithmic axis with ticks at the sizes themselves, as far as their labels have room,
-    or at powers of ten.
+    """Set up a log axis with ticks at the sizes themselves, as far as their labels fit. Counted
+    sizes that span more than a decade have ticks at powers of ten.
     """
     ax.set_xscale("log")
     room = (values[-1] / values[0]) ** ROOM

@@ -1,10 +1,10 @@
-"""What a picture shows: cells from one or two folders, sorted into panels, with the label and the
-style of each line.
+"""The content of a picture: cells from one or two folders, sorted into panels, with the label and
+the style of each line.
 
-A panel is one task at one width and depth. What all panels share is said once, in the title; a
-panel's own title says what sets it apart. With two folders a label has one colour for both, and the
-second folder's lines are dashed; what sets the folders apart as a whole, such as a recipe, is no
-part of a label.
+A panel is one task at one width and depth. The title of the picture names what all panels share;
+the title of a panel names what distinguishes it. With two folders a label has the same colour in
+both, and the lines of the second folder are dashed. Settings that differ between the folders as a
+whole, such as a recipe, are not included in the labels.
 """
 
 import re
@@ -29,7 +29,7 @@ FIRST_DASHES, SECOND_DASHES = DASHES[0], DASHES[6]
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of a folder, or of several that are read as one."""
+    """The rows of a folder, or of several folders that are read as one."""
 
     name: str
     rows: Sequence[RunRow]
@@ -39,7 +39,7 @@ class Source:
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":
-        """The folders as one, by their names."""
+        """Load the folders as one source, named after them."""
         results = RunSet.load_all(folders)
         name = ", ".join(folder.resolve().name for folder in folders)
         go_on = go_on_command(folders[0]) if len(folders) == 1 else cls.go_on
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True)
 class ShownCell:
-    """A cell, where it stands, which of the sources it is from, and what its line is called."""
+    """A cell with its coordinates, the index of its source, and the label of its line."""
 
     runs: Cell
     place: Coordinates
@@ -58,24 +58,24 @@ class ShownCell:
 
 @dataclass(frozen=True)
 class Panel:
-    """The cells that are compared with one another."""
+    """The cells that are compared with each other."""
 
-    title: str  # what sets it apart from the other panels; empty if it is the only one
+    title: str  # how it differs from the other panels; empty if it is the only one
     cells: tuple[ShownCell, ...]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The cells of one or two sources: those with a result, and those still without."""
+    """The cells of one or two sources: those with a result, and those without one yet."""
 
     sources: tuple[Source, ...]
     cells: tuple[ShownCell, ...]
     waiting: tuple[ShownCell, ...] = ()
-    unsaid: tuple[tuple[str, str], ...] = ()  # mixers, each with what their labels leave out
+    unsaid: tuple[tuple[str, str], ...] = ()  # (mixer, values that its labels leave out)
 
     @classmethod
     def of(cls, *sources: Source) -> "Shown":
-        """SpecError if a source has no result at all."""
+        """The cells of these sources. Raises SpecError if a source has no result at all."""
         every, unsaid = _place_all(sources)
         shown = tuple(cell for cell in every if cell.runs.best)
         for number, source in enumerate(sources):
@@ -93,7 +93,7 @@ class Shown:
 
     @property
     def planned(self) -> list[Cell]:
-        """All cells, those without a result included."""
+        """All cells, including those without a result."""
         return [*self.runs, *(cell.runs for cell in self.waiting)]
 
     @property
@@ -102,7 +102,7 @@ class Shown:
 
     @cached_property
     def styles(self) -> Mapping[tuple[str, int], LineStyle]:
-        """By label and source. Dashes tell sources apart where there are two, else mixers."""
+        """Line styles by label and source. Dashes distinguish two sources, or else mixers."""
         by_label = line_styles((cell.label, cell.place.mixer) for cell in self.cells)
         if not self.is_comparison:
             return {(label, 0): style for label, style in by_label.items()}
@@ -123,8 +123,10 @@ class Shown:
         by_rows: bool = False,
         most: float = MOST_PANELS,
     ) -> list[Panel]:
-        """The cells by task, width and depth, or by those of them that are no axis; in the order of
-        these, or `by_rows` in that of the rows. SpecError if there are more than `most`.
+        """The cells grouped by `sides`: task, width and depth, without the one that is an axis.
+
+        Panels are sorted by these values, or with `by_rows` in the order of the rows. Raises
+        SpecError if there are more than `most` panels.
         """
         said = [side for side in sides if len(self._values(side)) > 1]
         found: dict[tuple[str, ...], list[ShownCell]] = {}
@@ -166,7 +168,7 @@ class Shown:
 def _place_all(
     sources: Sequence[Source],
 ) -> tuple[list[ShownCell], tuple[tuple[str, str], ...]]:
-    """All cells, and what their labels leave out."""
+    """All cells, and by mixer the values that their labels leave out."""
     cells = [
         (number, cell) for number, source in enumerate(sources) for cell in group_cells(source.rows)
     ]
@@ -181,7 +183,9 @@ def _place_all(
 
 
 def _constant_keys(cells: Sequence[tuple[int, Cell]]) -> set[str]:
-    """The keys that never change within one mixer of one source, but for those of a panel."""
+    """The keys that are constant within each mixer of each source, except those that define a
+    panel.
+    """
     groups: dict[tuple[int, str], list[dict[str, str]]] = {}
     for number, cell in cells:
         flat = cell_settings(cell.rows[0].spec)
@@ -196,7 +200,7 @@ def _constant_keys(cells: Sequence[tuple[int, Cell]]) -> set[str]:
 
 
 def _natural(text: str) -> list[tuple[bool, float, str]]:
-    """Sorts numbers inside texts as numbers: length 8 before length 12."""
+    """A sort key that compares numbers inside texts as numbers: length 8 before length 12."""
     return [
         (part.isdigit(), float(part) if part.isdigit() else 0.0, part)
         for part in re.split(r"(\d+)", text)

@@ -1,8 +1,8 @@
-"""The windows side by side: a bar per mixer over learning rates, the widest on top.
+"""The windows of all mixers: a bar per mixer over learning rates, the widest on top.
 
-Shades are levels tau, the palest the lowest: the one asked for, then the usual ones above it. A
-thin line at each edge is the 95 % bootstrap interval of that edge over seeds, the white mark the
-best rate. A mixer that reaches no level has its best score instead of a bar.
+Shades are levels tau, from the palest for the requested level to darker ones for the usual levels
+above it. A thin line at each edge is the 95 % bootstrap interval of that edge over seeds. The white
+mark is the best rate. A mixer that reaches no level has its best score instead of a bar.
 """
 
 import math
@@ -26,14 +26,14 @@ from recollect.reports.pictures.shown import Panel, Shown, ShownCell
 
 SHADES = (0.62, 0.35, 0.0)  # shares of white in a mixer's colour, by level
 BAR, LINE_INCHES, LEAST_LINE = 0.62, 0.21, 0.13
-MARGIN = 0.2  # above and below all lines together, in lines
+MARGIN = 0.2  # margin above and below all lines together, in lines
 PANEL_WIDTH, FRAME_INCHES = 3.6, 0.62
-USUAL_NAME = 14  # letters that a panel of this width has room for; longer names widen it
-GAP = 0.03  # between panels, of their width: words stand on both sides of it
+USUAL_NAME = 14  # characters that fit next to a panel of this width; longer names widen it
+GAP = 0.03  # space between panels as a share of their width; there is text on both sides of it
 
 
 def draw(shown: Shown, look: Look) -> Figure:
-    """One panel per task and size, one under the other so that rates can be compared."""
+    """Draw one panel per task and size. All panels have the same rate axis."""
     panels = shown.panels(by_rows=look.by_rows)
     levels = (look.tau, *(tau for tau in TAUS if tau > look.tau))[: len(SHADES)]
     lrs = [rate.lr for cell in shown.runs for rate in cell.scored_rates]
@@ -42,7 +42,7 @@ def draw(shown: Shown, look: Look) -> Figure:
         panel_width = PANEL_WIDTH + NAME_LETTER * max(0, longest - USUAL_NAME)
         columns = sheet.columns_for(len(panels), panel_width, most=2)
         rows = -(-len(panels) // columns)
-        # A row is as high as its fullest panel, and all bars are equally thick.
+        # The fullest panel sets the height of a row, so that all bars are equally thick.
         beside = [panels[first : first + columns] for first in range(0, len(panels), columns)]
         lines = [max(len(panel.cells) for panel in own) for own in beside]
         high = FRAME_INCHES + LINE_INCHES * sum(lines) / rows
@@ -74,12 +74,14 @@ def draw(shown: Shown, look: Look) -> Figure:
 
 
 def _shaded(levels: Sequence[float]) -> list[tuple[float, float]]:
-    """The highest level has the mixer's own colour, however many there are."""
+    """Each level with its shade. The highest level always has the mixer's own colour."""
     return list(zip(levels, SHADES[-len(levels) :], strict=True))
 
 
 def _draw_panel(ax: Axes, panel: Panel, shown: Shown, levels: Sequence[float], lines: int) -> None:
-    """`lines` are as many as the panels beside it need, so that all bars are equally thick."""
+    """Draw one panel. `lines` is the number of lines in the fullest panel of its row, so that all
+    bars are equally thick.
+    """
     sheet.panel_title(ax, panel.title)
     cells = sorted(panel.cells, key=lambda cell: _width(cell, levels[0]), reverse=True)
     ax.set_ylim(lines - 0.5 + MARGIN / 2, -0.5 - MARGIN / 2)
@@ -87,7 +89,7 @@ def _draw_panel(ax: Axes, panel: Panel, shown: Shown, levels: Sequence[float], l
     for text in ax.get_yticklabels():
         text.set_parse_math(False)
     ax.spines["left"].set_visible(False)
-    # Room for a note that begins at the axis.
+    # Leave space for a note that begins at the axis.
     ax.tick_params(axis="y", length=0, pad=9)
     beside = ax.get_yaxis_transform()
     for place, cell in enumerate(cells):
@@ -112,7 +114,7 @@ def _draw_cell(
             mark: dict[str, Any] = {"marker": "|", "ms": 7, "color": style.colour}
             ax.plot([best.lr], [place], ls="", label="best rate", **mark)
             reached += f" at {rate_text(best.lr)}"
-        # On the side of the axis that has more room.
+        # Place the note on the side with more space.
         low, high = (math.log10(edge) for edge in ax.get_xlim())
         is_left = math.log10(best.lr) < (low + high) / 2
         note = ax.annotate(
@@ -166,8 +168,10 @@ def _width(cell: ShownCell, tau: float) -> tuple[float, float]:
 
 
 def _width_text(cell: ShownCell, tau: float) -> str:
-    """2.6 [2.4, 2.8], with ≥ where the grid ended first; a few rates show neither a window's width
-    nor its absence.
+    """The width of a window in words: "2.6 [2.4, 2.8]", with ≥ if the grid ended inside the window.
+
+    If the cell was not searched, it is the number of rates: a few rates show neither the width of
+    a window nor its absence.
     """
     if not is_searched(cell.runs):
         return f"{count_text(len(cell.runs.scored_rates), 'rate')} tried"

@@ -1,5 +1,5 @@
-"""A learnability card for a mixer: the same small sweep for every mixer,
-compared with the stored baselines.
+"""A learnability card for a mixer: the same small sweep for every mixer, compared with the stored
+baselines.
 """
 
 from recollect.reports.score.baselines import read_baselines as read_baselines

@@ -1,4 +1,4 @@
-"""Scores of known mixers, kept as rows in stored/CARD.json, a part of the package.
+"""Scores of known mixers, stored as rows in stored/CARD.json inside the package.
 
 A file holds every run of the card with its curve. Settings and results that are the same in all
 runs are written once. results/score is a link to this folder.
@@ -31,7 +31,7 @@ _POINT = ("step", "train_loss", "test_loss", "accuracy", "exact")
 
 @dataclass(frozen=True)
 class Baselines:
-    """The rows and curves of each mixer by its label, and where they were made."""
+    """The rows and curves of each mixer by its label, and their origin."""
 
     origin: str
     about: dict[str, Any]
@@ -40,18 +40,20 @@ class Baselines:
 
     @property
     def provenance(self) -> str:
-        """One line for below a table."""
+        """One line about the origin, for use below a table."""
         return ", ".join(f"{key} {value}" for key, value in self.about.items())
 
 
 def stored_baselines(card: str) -> Baselines | None:
-    """The baselines that came with this package, or None if it has none for this card."""
+    """The baselines that are part of this package, or None if it has none for this card."""
     path = _STORED / f"{card}.json"
     return read_baselines(path) if path.is_file() else None
 
 
 def save_baselines(path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Curves) -> None:
-    """Write the rows of finished cards, by label; an unfinished one would be another search."""
+    """Write the rows of finished cards, by label. An unfinished card is refused, since it amounts
+    to a different search.
+    """
     everything = [row for own in rows.values() for row in own]
     if not everything:
         raise SpecError(f"--save {path}: nothing was scored; name at least one mixer")
@@ -83,7 +85,7 @@ def save_baselines(path: Path, rows: Mapping[str, Sequence[RunRow]], curves: Cur
 
 
 def read_baselines(path: Path) -> Baselines:
-    """The baselines in a file that `save_baselines` wrote."""
+    """Read the baselines from a file that `save_baselines` wrote."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
         if table["format"] != FORMAT:
@@ -114,8 +116,9 @@ def read_baselines(path: Path) -> Baselines:
 def folder_baselines(
     folder: Path, card: Sequence[Mapping[str, Any]], unfinished: bool = False
 ) -> Baselines:
-    """The rows of a folder of results that were trained as the runs of a card, by mixer; with
-    `unfinished` also those without a result yet.
+    """By mixer: the rows of a folder of results that have the training settings of a card's runs.
+
+    With `unfinished` rows without a result are included.
     """
     results = RunSet.load(folder)
     known = {trained_as(spec) for spec in card}
@@ -144,13 +147,13 @@ def folder_baselines(
 
 
 def _mixer_settings(row: RunRow) -> dict[str, Any]:
-    """The mixer and its surroundings, flat."""
+    """The flat settings of the mixer and its surroundings."""
     model = row.spec["model"]
     return flatten({"model": {key: model.get(key) for key in ("mixer", *SURROUNDINGS)}})
 
 
 def _record(row: RunRow, curves: Curves) -> dict[str, Any]:
-    """A flat table of JSON values; results with six digits, a loss that is not finite as null."""
+    """A flat table of JSON values. Results have six digits; a loss that is not finite is null."""
     settings = {f"spec.{key}": value for key, value in flatten(row.spec).items()}
     results = {key: value for key, value in asdict(row).items() if key != "spec"}
     points = [[getattr(point, name) for name in _POINT] for point in curves.get(row.run_id, ())]
@@ -186,7 +189,9 @@ def _rounded(value: Any) -> Any:
 
 
 def _machines(rows: Sequence[RunRow]) -> str:
-    """What trained them: rows of a CPU do not say which, so it is this one."""
+    """The devices that trained the rows. Rows do not name their CPU model, so the CPU of this
+    machine is assumed.
+    """
     devices = dict.fromkeys(row.device or "cpu" for row in rows)
     return ", ".join(_this_cpu() if device == "cpu" else device for device in devices)
 

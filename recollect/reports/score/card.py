@@ -1,4 +1,4 @@
-"""The card's sweep for one mixer: a specification (cpu.toml, gpu.toml) with the mixer put in."""
+"""The card's sweep for one mixer: a specification (cpu.toml, gpu.toml) with the mixer inserted."""
 
 import json
 import tomllib
@@ -13,7 +13,7 @@ from recollect.spec.base import shorten, suggest
 from recollect.spec.sweep import Sweep, parse_sweep
 
 CARDS = ("cpu", "gpu")
-# Settings of the model, not of the mixer, but a mixer is scored together with them.
+# Settings of the model, not of the mixer; but a mixer is scored together with them.
 SURROUNDINGS = ("block", "norm", "positions")
 
 
@@ -22,11 +22,11 @@ class ScoredMixer:
     """A mixer as the user wrote it."""
 
     label: str
-    overrides: tuple[str, ...]  # what puts it into a specification
+    overrides: tuple[str, ...]  # overrides that insert it into a specification
 
 
 def read_mixer(text: str) -> ScoredMixer:
-    """`mamba`, `{name = "mamba", state = 32}`, or a list of such by layer."""
+    """Parse `mamba`, `{name = "mamba", state = 32}`, or a list of these by layer."""
     if not text.strip() or not text.isprintable():
         raise SpecError(
             f"mixer {shorten(text)}: must be a name, or a table such as "
@@ -48,7 +48,9 @@ def read_mixer(text: str) -> ScoredMixer:
 
 
 def card_sweep(card: str, mixer: ScoredMixer, overrides: Sequence[str] = ()) -> Sweep:
-    """The runs that score a mixer; `a.b=1` overrides change the recipe: no stored baseline fits."""
+    """The runs that score a mixer. `a.b=1` overrides change the recipe, so that no stored baseline
+    fits.
+    """
     if card not in CARDS:
         raise SpecError(f"--card {shorten(card)}: {suggest(card, (*CARDS, 'auto'))}")
     text = Path(__file__).with_name(f"{card}.toml").read_text(encoding="utf-8")
@@ -56,7 +58,7 @@ def card_sweep(card: str, mixer: ScoredMixer, overrides: Sequence[str] = ()) -> 
 
 
 def join_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
-    """Several mixers' cards as one sweep, to be trained in one go."""
+    """Join the cards of several mixers into one sweep, to train them together."""
     runs = {run.run_id: run for sweep in sweeps for run in sweep.runs}
     return Sweep(
         sweeps[0].name,
@@ -67,7 +69,7 @@ def join_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
 
 
 def _inline(value: Any) -> str:
-    """A value as TOML on one line; JSON writes texts, numbers and truth values the same way."""
+    """A value as TOML on one line. Strings, numbers and booleans are the same in JSON."""
     if isinstance(value, dict):
         return (
             "{"

@@ -1,5 +1,5 @@
-"""The cards in a folder that `recollect score` trained: what its rows and the stored baselines say
-together.
+"""The cards that `recollect score` trained in a folder: its rows, compared with the stored
+baselines.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from recollect.reports.score.verdict import verdict
 
 @dataclass(frozen=True)
 class FolderCard:
-    """The mixers of a folder that were trained as one card, and those they are compared with."""
+    """The mixers of a folder that were trained for one card, and the baselines to compare with."""
 
     own: Baselines
     others: Baselines
 
     def verdicts(self) -> list[str]:
-        """One sentence a mixer."""
+        """One sentence per mixer."""
         compared = [
             score_mixer(label, rows, self.others.curves) for label, rows in self.others.rows.items()
         ]
@@ -32,13 +32,13 @@ class FolderCard:
 
 
 def folder_cards(folder: Path, sweeps: Sequence[str]) -> list[FolderCard]:
-    """Those among the `sweeps` of a folder; none that were trained under other settings than the
-    card's own.
+    """The cards among the `sweeps` of a folder. Cards that were trained with other settings than
+    the card's own are left out.
     """
     named = [card for card in CARDS if any(name.startswith(f"score:{card}:") for name in sweeps)]
     found = []
     for card in named:
-        runs = card_sweep(card, read_mixer("attention")).runs  # any mixer: the card is what counts
+        runs = card_sweep(card, read_mixer("attention")).runs  # any mixer gives the same recipe
         specs = [run.model_dump(mode="json") for run in runs]
         try:
             own = folder_baselines(folder, specs, unfinished=True)
@@ -49,7 +49,7 @@ def folder_cards(folder: Path, sweeps: Sequence[str]) -> list[FolderCard]:
 
 
 def _others(card: str, own: Baselines) -> Baselines:
-    """The stored baselines, without the mixers that were scored themselves."""
+    """The stored baselines, without the mixers that were scored in the folder."""
     known = stored_baselines(card)
     if known is None:
         return Baselines("", {}, {}, {})

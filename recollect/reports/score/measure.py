@@ -1,4 +1,4 @@
-"""The numbers of a card, from its rows."""
+"""Computes the numbers of a card from its rows."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from recollect.rows import RunRow
 
 @dataclass(frozen=True)
 class MixerScore:
-    """What the card says about one mixer."""
+    """The results of the card for one mixer."""
 
     label: str
     cells: dict[CardCell, CellSummary]  # in the order of the card; the first is the headline
-    # Of the headline, as the next two.
+    # This and the next two are for the headline cell.
     parameters: int | None
     state_size: int | None
     run_steps_per_s: float | None  # measured while it trained, evaluations included
@@ -33,7 +33,7 @@ class MixerScore:
 def score_mixer(
     label: str, rows: Sequence[RunRow], curves: Curves, planned: int | None = None
 ) -> MixerScore:
-    """`rows` are one mixer's, in the order of the card, which has `planned` of them."""
+    """Score one mixer by its `rows`, in the order of the card, which has `planned` runs."""
     cells = sorted(group_cells(rows), key=lambda cell: rows.index(cell.rows[0]))
     headline = cells[0]
     total = len(rows) if planned is None else planned
@@ -51,7 +51,7 @@ def score_mixer(
 
 
 def cell_text(cell: Cell) -> str:
-    """What a cell of the card asks: "3 pairs in 12 tokens, width 64, 2 layers"."""
+    """A cell of the card in words: "3 pairs in 12 tokens, width 64, 2 layers"."""
     pairs, length, width, depth = (
         get_setting(cell.rows[0], key)
         for key in ("task.pairs", "task.length", "model.width", "model.depth")
@@ -60,7 +60,9 @@ def cell_text(cell: Cell) -> str:
 
 
 def _speed(rows: Sequence[RunRow]) -> float | None:
-    """A run's time is its share of its population's, so this is the speed of all together."""
+    """Run-steps per second of all runs together: the time of a run is its share of the time of its
+    population.
+    """
     timed = [(row.steps, row.wall_s) for row in rows if row.steps and row.wall_s]
     seconds = sum(wall_s for _, wall_s in timed)
     return sum(steps for steps, _ in timed) / seconds if seconds else None

@@ -1,4 +1,4 @@
-"""The windows of all baselines with the scored mixers among them, their names in bold."""
+"""The windows of the baselines and of the scored mixers, whose names are in bold."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,9 @@ from recollect.store.durable import write_atomically
 def draw_card(
     own: Sequence[RunRow], baselines: Sequence[RunRow], curves: Curves, names: Sequence[str]
 ) -> Figure:
-    """One panel a cell in the order of the card, its headline first; `names` are the scored
-    mixers'. There must be a result among the rows.
+    """Draw one panel per cell in the order of the card, the headline first.
+
+    `names` are the names of the scored mixers. At least one row must have a result.
     """
     source = Source("card", [*own, *baselines], curves)
     drawn = PictureRequest("windows", Look(by_rows=True)).draw(source)

@@ -1,5 +1,5 @@
-"""What two scores must share to be comparable: task, training, sizes, rates and seeds; all but the
-mixer and its surroundings.
+"""The settings that two scores must share to be comparable: task, training, sizes, rates and seeds;
+everything except the mixer and its surroundings.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,21 +20,21 @@ CardCell = tuple[Any, ...]  # values of CARD_AXES
 
 
 def card_cell(spec: Spec) -> CardCell:
-    """Which cell of a card a run belongs to."""
+    """The cell of a card to which a run belongs."""
     flat = flatten(spec)
     return tuple(flat.get(key) for key in CARD_AXES)
 
 
 def trained_as(spec: Spec) -> str:
-    """Equal for runs that differ in their mixer and its surroundings alone."""
+    """A text that is equal for runs which differ only in the mixer and its surroundings."""
     return canonical(_shared(spec))
 
 
 def refuse_other_recipe(here: Iterable[Spec], there: Iterable[Spec], where: str) -> None:
-    """SpecError unless the runs `here` can be compared with those stored `there`.
+    """Raise SpecError unless the runs `here` can be compared with those stored `there`.
 
-    A cell that both cards have must have been trained alike, rates and seeds included. A cell that
-    one of them lacks does not matter, as long as they share another.
+    A cell that both cards have must have the same training settings, including rates and seeds. A
+    cell that one of them lacks does not matter, as long as they share another cell.
     """
     ours, theirs = _by_cell(here), _by_cell(there)
     common = [cell for cell in ours if cell in theirs]
@@ -67,7 +67,7 @@ def _identity(runs: Iterable[dict[str, Any]]) -> set[str]:
 
 
 def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
-    """The settings whose values differ, three at most."""
+    """The settings whose values differ, at most three."""
     keys = list(dict.fromkeys(key for run in [*ours, *theirs] for key in run))
     told = []
     for key in keys:
@@ -78,7 +78,7 @@ def _difference(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str
 
 
 def _shared(spec: Spec) -> dict[str, Any]:
-    """The flat settings that have nothing to do with the mixer."""
+    """The flat settings except those of the mixer and its surroundings."""
     model = {
         key: value for key, value in spec["model"].items() if key not in ("mixer", *SURROUNDINGS)
     }
@@ -89,7 +89,9 @@ def _shared(spec: Spec) -> dict[str, Any]:
 
 
 def _filled(kind: Any, table: dict[str, Any]) -> dict[str, Any]:
-    """Options that did not exist when a row was stored are at their default: it meant the same."""
+    """Fill in the defaults of options that did not exist when a row was stored; they do not change
+    its meaning.
+    """
     try:
         return dict(kind.model_validate(table).model_dump(mode="json")) if kind else table
     except ValidationError:

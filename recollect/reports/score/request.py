@@ -1,4 +1,4 @@
-"""A request for a card: the sweeps to train, the baselines that fit, and what is made of both."""
+"""A request for a card: the sweeps to train, the baselines that fit, and the output from both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,9 @@ class ScoreRequest:
         overrides: Sequence[str] = (),
         against: Path | None = None,
     ) -> Self:
-        """Refuses unknown mixers and baselines of another recipe before anything is trained."""
+        """Check the options and build the request. Unknown mixers and baselines of another recipe
+        are refused before anything is trained.
+        """
         scored = [read_mixer(text) for text in mixers]
         sweeps = {mixer.label: card_sweep(card, mixer, overrides) for mixer in scored}
         first = next(iter(sweeps.values()), None) or card_sweep(
@@ -55,7 +57,7 @@ class ScoreRequest:
         return cls(sweeps, *_find_baselines(card, specs, against))
 
     def stages(self) -> list[Sweep]:
-        """What to train, in this order: the headline of every mixer, then the other cells."""
+        """The sweeps to train, in order: the headline cell of every mixer, then the other cells."""
         whole = join_sweeps(list(self.sweeps.values()))
         cells = [card_cell(run.model_dump(mode="json")) for run in whole.runs]
         parts: dict[str, list[RunSpec]] = {}
@@ -74,7 +76,7 @@ class ScoreRequest:
         ]
 
     def others(self) -> list[MixerScore]:
-        """The baselines' scores, without the mixers that are scored themselves."""
+        """The scores of the baselines, without the mixers that this request scores."""
         if self.baselines is None:
             return []
         return [
@@ -84,15 +86,15 @@ class ScoreRequest:
         ]
 
     def tables(self, results: RunSet) -> Group:
-        """The card; `results` may hold other runs too."""
+        """The tables of the card. `results` may hold other runs too."""
         return score_tables(self.scores(results), self.others(), [self.note])
 
     def verdicts(self, results: RunSet) -> list[str]:
-        """One sentence a mixer."""
+        """One sentence per mixer."""
         return [verdict(score, self.others()) for score in self.scores(results)]
 
     def picture(self, results: RunSet) -> Figure | None:
-        """All windows; None before there is any result."""
+        """A picture of all windows; None if there is no result yet."""
         own = [row for rows in self._own(results.rows).values() for row in rows]
         known = {} if self.baselines is None else self.baselines.rows
         other = [row for label, rows in known.items() if label not in self.sweeps for row in rows]
@@ -103,14 +105,14 @@ class ScoreRequest:
         return draw_card(own, other, curves, names)
 
     def save(self, path: Path, results: RunSet) -> None:
-        """As baselines: the scored mixers, or without any those that were compared with."""
+        """Save the scored mixers as baselines; if no mixer was scored, the compared baselines."""
         if self.sweeps or self.baselines is None:
             save_baselines(path, self._own(results.rows), results.curves)
         else:
             save_baselines(path, self.baselines.rows, self.baselines.curves)
 
     def _own(self, rows: Sequence[RunRow]) -> dict[str, list[RunRow]]:
-        """Each mixer's rows in the order of its card."""
+        """The rows of each mixer, in the order of its card."""
         by_id = {row.run_id: row for row in rows}
         return {
             label: [by_id[run.run_id] for run in sweep.runs if run.run_id in by_id]
@@ -123,9 +125,9 @@ def _find_baselines(
 ) -> tuple[Baselines | None, str]:
     """The baselines for runs of these specifications, and a line about them.
 
-    A folder gives what fits of it. A file named by the user must fit. Those that come with the
-    package are left out, with the reason, where they do not fit: a card under other settings is
-    still a card.
+    From a folder, the rows that fit are used. A file that the user names must fit. The baselines of
+    the package are left out if they do not fit, and the line gives the reason: a card with other
+    settings is still valid.
     """
     if against is not None and against.is_dir():
         found = folder_baselines(against, specs)

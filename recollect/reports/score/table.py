@@ -1,4 +1,4 @@
-"""The card on a terminal: the mixers that were scored, then the baselines."""
+"""The card on a terminal: the scored mixers ranked among the baselines."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,9 @@ Styled = Sequence[tuple[MixerScore, str]]
 def score_tables(
     scores: Sequence[MixerScore], baselines: Sequence[MixerScore], notes: Sequence[str] = ()
 ) -> Group:
-    """A table for each cell, the headline first, then what a mixer costs. The mixers that were
-    scored are in bold, at their place among the baselines.
+    """A table for each cell, the headline first, then a table of the costs of each mixer.
+
+    The scored mixers are in bold, at their rank among the baselines.
     """
     styled = [*((score, "bold") for score in scores), *((score, "") for score in baselines)]
     if not styled:

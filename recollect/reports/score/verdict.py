@@ -1,4 +1,4 @@
-"""A mixer's card in one sentence: what it recalls, over how wide a window, and how that ranks."""
+"""A mixer's card in one sentence: what it recalls, the width of its window, and its rank."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,9 @@ from recollect.reports.score.recipe import CardCell
 
 
 def verdict(score: MixerScore, baselines: Sequence[MixerScore]) -> str:
-    """About the headline, against the baselines that have it; with what is missing so far."""
+    """The result in the headline cell, the rank among baselines with that cell, and the number of
+    missing runs.
+    """
     headline, summary = next(iter(score.cells.items()))
     sentence = f"{score.label} {_result(summary)}"
     easier = [other for other in score.cells.values() if other.window is not None]
@@ -26,7 +28,7 @@ def verdict(score: MixerScore, baselines: Sequence[MixerScore]) -> str:
 
 
 def _missing(summary: CellSummary) -> int:
-    """How many of its runs have no result yet."""
+    """The number of its runs without a result."""
     return len(summary.cell.rows) - summary.cell.scored_runs
 
 
@@ -50,7 +52,7 @@ def _result(summary: CellSummary) -> str:
 
 
 def _rank(score: MixerScore, known: Sequence[MixerScore], cell: CardCell) -> str:
-    """The place among all, and the distance to the best of the others."""
+    """The rank among all mixers, and the difference to the best baseline."""
     ranked = sorted(known, key=lambda other: other.rank_key(cell), reverse=True)
     place = 1 + sum(other.rank_key(cell) > score.rank_key(cell) for other in known)
     text = f"rank {place} of {len(known) + 1}"

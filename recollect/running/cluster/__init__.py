@@ -1,1 +1,1 @@
-"""One sweep on many machines: a plan that never changes, a spool per attempt, one collector."""
+"""Training one sweep on many machines: an immutable plan, a spool per attempt, one collector."""

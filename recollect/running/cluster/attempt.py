@@ -1,9 +1,9 @@
-"""One attempt at one pack: what a node runs.
+"""One attempt at one pack: the work of one node.
 
-An ordinary Worker trains the pack in a store of its own on the node's disk, which is thrown away;
-what the store takes in goes into the attempt's spool on the shared disk, and checkpoints into the
-attempt's folder there. The next attempt begins with what it finds in both. No file is written by
-two processes, so none of it needs a lock, a clock or the order of renames.
+An ordinary Worker trains the pack in a temporary store on the node's disk. Everything that the
+store records also goes into the attempt's spool on the shared disk, and checkpoints go into the
+attempt's folder there. The next attempt continues from both. Every file is written by only one
+process, so nothing depends on locks, clocks or the order of renames.
 """
 
 import shutil
@@ -39,13 +39,13 @@ from recollect.store.durable import make_folder
 from recollect.store.keep_policy import KeepPolicy
 from recollect.store.ownership import this_process
 
-LOOK_EVERY_S = 30.0  # for an attempt that has replaced this one
-SUPERSEDED = 75  # what `stop` answers then; no exit code of the command line
+LOOK_EVERY_S = 30.0  # interval between looks for an attempt that has replaced this one
+SUPERSEDED = 75  # the code that stops training then; not an exit code of the command line
 
 
 @dataclass(frozen=True)
 class PackOutcome:
-    """How an attempt ended: complete or superseded. `failures`: why, of each run that failed."""
+    """How an attempt ended: complete or superseded. `failures`: the reason for each failed run."""
 
     why: str
     trained: int
@@ -53,10 +53,10 @@ class PackOutcome:
 
 
 class SpoolingStore(Store):
-    """A store whose results also go into a spool."""
+    """A store that also writes its results into a spool."""
 
     spool: Spool
-    place: dict[str, str]  # goes into every row: host and code
+    place: dict[str, str]  # host, device and code, recorded in every row
 
     def record(self, claims: Claims, evaluations: Iterable[tuple[str, Evaluation]]) -> set[str]:
         points = list(evaluations)
@@ -81,8 +81,9 @@ class SpoolingStore(Store):
 
 
 def require_same_code(plan: Plan) -> None:
-    """Refuse to train with other code than the plan was made with. Of plug-ins each run's own
-    specification holds the digest.
+    """Refuse to train with other code than the plan was made with.
+
+    The code of plug-ins is not checked here, since each run's specification holds their digests.
     """
     if plan.code != code_digest():
         raise SpecError(
@@ -101,7 +102,10 @@ def work_on_pack(
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> PackOutcome:
-    """Train what is left of a pack. `stop`'s exit code saves and raises Stopped."""
+    """Train the runs of a pack that are left.
+
+    A nonzero exit code from `stop` makes the attempt save and raise Stopped.
+    """
     require_same_code(plan)
     planned = plan.read_pack(index)
     runs = {run.run_id: RunSpec.from_json(run.spec) for run in planned}
@@ -127,7 +131,7 @@ def work_on_pack(
         why = "superseded"
         return PackOutcome(why, 0)
     finally:
-        # A disk that is full takes no last record either: then the spool ends where it ends.
+        # A full disk takes no last record either; the spool then ends without one.
         try:
             spool.end(why)
         except ResourceError:
@@ -137,7 +141,7 @@ def work_on_pack(
 
 @dataclass(frozen=True)
 class _Trial:
-    """An attempt with its folders."""
+    """One attempt with its inputs and folders."""
 
     plan: Plan
     index: int
@@ -150,7 +154,7 @@ class _Trial:
     def train(
         self, device: torch.device, stop: Callable[[], int], listen: Callable[[Event], None]
     ) -> tuple[str, ...]:
-        """Until the pack is complete; says why runs failed."""
+        """Train until the pack is complete; return the reason for each failed run."""
         checkpoints = checkpoint_folder(self.plan.folder, self.index) / self.attempt.name
         make_folder(checkpoints)
         with SpoolingStore.create(self.scratch) as store:
@@ -181,7 +185,7 @@ class _Trial:
                 tell,
                 replaced.code,
                 checkpoints=checkpoints,
-                allow_drift=True,  # the scheduler chose the node; the rows say what differs
+                allow_drift=True,  # the scheduler chooses the node; the rows record differences
             ) as worker:
                 worker.work(Selection(pack_size=most))
             rows = store.rows()
@@ -189,7 +193,7 @@ class _Trial:
         return tuple(row.failure or "" for row in rows if row.status == "failed")
 
     def _inherit(self, store: SpoolingStore, checkpoints: Path) -> None:
-        """Begin where the earlier attempts ended. The spool repeats what it inherits."""
+        """Take over checkpoints and points of earlier attempts; the spool repeats the points."""
         for problem in self.history.problems:
             store.note("history", problem)
         for path in self.history.checkpoints:
@@ -216,8 +220,9 @@ class _Trial:
 
 
 class _StopIfReplaced:
-    """Asks the signals, and now and then whether a later attempt has begun: the scheduler took
-    this one for dead.
+    """A stop function that also stops when a later attempt has begun.
+
+    In that case the scheduler believed that this attempt was dead.
     """
 
     def __init__(self, folder: Path, pack: int, attempt: Attempt, stop: Callable[[], int]):

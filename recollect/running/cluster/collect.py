@@ -1,15 +1,15 @@
-"""The collector: spools in, one results database out.
+"""The collector: builds one results database from all spools.
 
-It keeps nothing that the spools do not say, so it may die, start over or run twice. The database is
-built on a local disk and published as a whole: a reader of the shared folder finds the old file or
-the new one, and no machine ever writes SQLite there.
+It keeps only what is in the spools, so it may die, start over or run twice. The database is built
+on a local disk and published as a whole: a reader of the shared folder finds the old file or the
+new one, and no machine ever writes SQLite there.
 
-Attempts at a run that ended alike count once, whichever came first. Two that ended with different
-numbers are a fault of determinism: neither goes into the database, both stay in their spools, and
-the run is reported until somebody says which one counts (`settle`).
+If several attempts at a run ended with the same numbers, the first one counts. If they ended with
+different numbers, training was not deterministic: none of them goes into the database, all stay in
+their spools, and the run is reported until the user decides which one counts (`settle`).
 
-Runs are in memory only from their first point to their end, so it does not grow with the sweep but
-for a line per pack.
+Runs are in memory only from their first point to their end. So memory does not grow with the sweep,
+except for one entry per pack.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ from recollect.store.ownership import is_dead, this_process
 BATCH = 4_000  # rows of a transaction: runs and points of their curves
 LEASE_S = 3600.0
 FOLLOW_EVERY_S, PUBLISH_SHARE = 10.0, 0.02  # publishing takes at most this share of the time
-_SCRATCH = "recollect-collect-"  # folders on the local disk; the rest of a name is whose it is
-_META_READ = "collected"  # plan and records that went into a database
+_SCRATCH = "recollect-collect-"  # prefix of folders on the local disk; the owner's name follows
+_META_READ = "collected"  # metadata key: plan and number of records in a database
 Settle = Literal["first", "last"]
 
 
@@ -51,7 +51,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class PackState:
-    """What the spools say of one pack."""
+    """The state of one pack, according to its spools."""
 
     index: int
     runs: int
@@ -59,8 +59,8 @@ class PackState:
     failed: int
     attempts: int
     host: str = ""  # of the last attempt
-    step: int = -1  # the furthest that it reached
-    ended: str = ""  # why it ended; empty: it trains, or was killed
+    step: int = -1  # the highest step that the last attempt reached
+    ended: str = ""  # why the last attempt ended; empty: it trains, or was killed
 
     @property
     def is_complete(self) -> bool:
@@ -69,7 +69,7 @@ class PackState:
 
 @dataclass(frozen=True)
 class Collected:
-    """How a sweep stands after a look at its spools."""
+    """The state of a sweep after a look at its spools."""
 
     packs: tuple[PackState, ...]
     conflicts: tuple[Conflict, ...]
@@ -92,17 +92,17 @@ class _End:
 
 @dataclass
 class _Pack:
-    """What is known of a pack from its first attempt on, while something may still come."""
+    """A pack that has an attempt and from which more records may still come."""
 
     index: int
     run_ids: frozenset[str]
-    readers: dict[str, SpoolReader] = field(default_factory=dict)  # by attempt, the first one first
+    readers: dict[str, SpoolReader] = field(default_factory=dict)  # by attempt, in order
     ends: dict[str, list[_End]] = field(default_factory=dict)  # by run
-    taken: dict[str, str] = field(default_factory=dict)  # run -> the attempt that is in the store
+    taken: dict[str, str] = field(default_factory=dict)  # by run: the attempt in the store
 
 
 class Collector:
-    """Of one plan, with a database of its own on the local disk."""
+    """Collects the spools of one plan into a private database on the local disk."""
 
     def __init__(self, plan: Plan, settle: Settle | None = None):
         self.plan, self._settle = plan, settle
@@ -120,9 +120,9 @@ class Collector:
         self._scratch.cleanup()
 
     def collect(self) -> Collected:
-        """Take in what is new."""
+        """Read all new records and return the state of the sweep."""
         new = self._take_all()
-        while new is None:  # what a store has taken cannot be taken back: it is made again
+        while new is None:  # a store cannot remove a stored result, so it is built again
             self._store.close()
             self._begin()
             new = self._take_all()
@@ -130,8 +130,10 @@ class Collector:
         return Collected(packs, tuple(self._conflicts.values()), tuple(self._problems), new)
 
     def follow(self, wait: Callable[[float], bool]) -> Iterator[Collected]:
-        """Look, publish and sweep until every run has ended; `wait` passes the seconds between two
-        looks and says whether there is to be another.
+        """Collect, publish and sweep until every run has ended.
+
+        `wait` is called with the seconds until the next look. It waits that long and returns
+        whether to go on.
         """
         published = -1
         while True:
@@ -146,8 +148,10 @@ class Collector:
                 return
 
     def publish(self, folder: Path | None = None) -> Path:
-        """Put the database as it is now into the shared folder, or into another one; not over one
-        of a collector that has read more: of two at once the slower one may come last.
+        """Copy the current database into the shared folder, or into `folder`.
+
+        It does not replace the database of a collector that has read more records: of two
+        collectors at once, the slower one may publish last.
         """
         target, copy = (folder or self.plan.folder) / FILE, Path(self._scratch.name) / "published"
         self._store.set_meta(_META_READ, json.dumps([self.plan.plan_id, self._records]))
@@ -158,16 +162,16 @@ class Collector:
         return target
 
     def sweep(self) -> None:
-        """Remove the checkpoints of packs that are complete: nothing goes on from them."""
+        """Remove the checkpoints of complete packs, which no attempt will use."""
         for state in self._states.values():
             if state.is_complete:
                 folder = checkpoint_folder(self.plan.folder, state.index)
                 shutil.rmtree(folder, ignore_errors=True)
 
-    # ---- taking in ----
+    # ---- reading spools ----
 
     def _begin(self) -> None:
-        """An empty database with all planned runs."""
+        """Create a database with all planned runs and no results."""
         self._store = Store.create(Path(tempfile.mkdtemp(dir=self._scratch.name)))
         self._store.keep_for_itself()
         self._open: dict[int, _Pack | None] = {}  # None: no attempt has begun
@@ -185,7 +189,10 @@ class Collector:
                 batch = []
 
     def _take_all(self) -> int | None:
-        """How many runs are new; None if one that was taken turned out to be in conflict."""
+        """Store all new results and return their number.
+
+        Returns None if a result that is already stored must not be there.
+        """
         new, rows, batch = 0, 0, list[tuple[Result, Sequence[Evaluation]]]()
         for index in list(self._open):
             found = attempts(self.plan.folder, index)
@@ -210,7 +217,7 @@ class Collector:
         return _Pack(index, frozenset(run.run_id for run in self.plan.read_pack(index)))
 
     def _update(self, pack: _Pack, found: Sequence[Attempt]) -> bool:
-        """Whether a run of this pack has ended since the last look."""
+        """Read the new records of a pack; return whether a run has ended since the last look."""
         ended = False
         for attempt in found:
             reader = pack.readers.get(attempt.name)
@@ -237,10 +244,10 @@ class Collector:
         return ended
 
     def _choose(self, pack: _Pack) -> list[tuple[Result, Sequence[Evaluation]]] | None:
-        """What goes into the store; None if it holds what must not be there."""
+        """Choose the results to store; None if the store holds one that must not be there."""
         chosen = list[tuple[Result, Sequence[Evaluation]]]()
         for run_id, ends in pack.ends.items():
-            # A run that failed on one node may have ended well on another.
+            # A run that failed on one node may have a result from another.
             good = [end for end in ends if end.status in WITH_RESULT] or ends
             differ = len({end.numbers for end in good}) > 1 and good[0].status in WITH_RESULT
             if differ and self._settle is None:
@@ -270,27 +277,27 @@ class Collector:
         return len(batch)
 
     def _close_if_over(self, pack: _Pack) -> None:
-        """All runs are taken and all attempts have ended: nothing can come any more."""
+        """Stop reading a pack once all its runs are stored and all its attempts have ended."""
         over = all(reader.content.ended for reader in pack.readers.values())
         if over and pack.taken.keys() == pack.run_ids:
             del self._open[pack.index]
 
 
 def collect_once(plan: Plan, settle: Settle | None = None) -> Collected:
-    """Collect, publish, sweep."""
+    """Collect, publish and sweep once."""
     with Collector(plan, settle) as collector:
         return next(collector.follow(lambda _: False))
 
 
 def collect_planned(folders: Sequence[Path]) -> list[Path]:
-    """The folders themselves, those among them that many machines train as they stand now."""
+    """Bring the databases of folders planned for many machines up to date; return all folders."""
     for folder in filter(is_planned, folders):
         collect_once(read_plan(folder))
     return list(folders)
 
 
 def _sweep_dead() -> None:
-    """Remove what collectors left on this disk that were killed."""
+    """Remove the scratch folders of dead collectors from this disk."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         owner = unquote(folder.name.removeprefix(_SCRATCH).rpartition(".")[0])
         if owner and is_dead(owner):
@@ -298,7 +305,7 @@ def _sweep_dead() -> None:
 
 
 def _records_read(folder: Path, plan: Plan) -> int:
-    """By the collector that made the database there; -1 if there is none of this plan."""
+    """The number of records in the published database; -1 if there is none of this plan."""
     try:
         with Store.open(folder, read_only=True) as store:
             plan_id, records = json.loads(store.meta(_META_READ) or "[null, -1]")
@@ -324,7 +331,7 @@ def _state(pack: _Pack) -> PackState:
 
 
 def _digest(result: Result, curve: dict[int, Evaluation]) -> str:
-    """Equal for attempts that ended alike: the numbers, not when or where they were made."""
+    """A digest of an attempt's numbers, independent of when and where they were computed."""
     numbers = [
         *(result.status, result.steps, result.stopped_early, result.diverged_step),
         *(result.parameters, result.state_size),

@@ -1,7 +1,7 @@
-"""A sweep cut into packs: what one task of a cluster trains.
+"""Cuts a sweep into packs; each task of a cluster trains one pack.
 
 A pack has runs of one shape, so its task compiles once and trains them as one population. It is as
-large as a GPU likes it and as the time limit allows; the scheduler balances the rest.
+large as suits a GPU and as the time limit allows; the scheduler balances the load.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,11 @@ from recollect.store.records import PlannedRun
 from recollect.training.environment import versions
 
 MOST_RUNS = 64  # more members of a population gain nothing on a GPU (docs/speed.md)
-# With several packs each, a device that is slow or lost costs the others little; but a population
-# of few members does less a second.
+# With several packs per device, a slow or lost device delays the others little. But a population of
+# few members makes fewer run-steps per second.
 PACKS_EACH, FEWEST_RUNS = 3, 8
-# Of the time limit: a forecast is a guess, and what is not done in time is requeued.
+# Share of the time limit that is planned for: a forecast is a guess, and a task that is not done in
+# time has to be requeued.
 LIMIT_SHARE = 0.7
 
 
@@ -33,9 +34,11 @@ def draft_packs(
     most_runs: int | None = None,
     at_once: int | None = None,
 ) -> list[DraftPack]:
-    """The longest packs first: what is started last then ends soon. `device`: of the tasks, which
-    this machine need not have; `limit_s`: their time limit; `at_once`: tasks that may run together,
-    each of which should get several packs.
+    """Cut runs into packs, the longest first, so that the packs started last end soon.
+
+    `device`: of the tasks; this machine need not have it. `limit_s`: time limit of a task.
+    `most_runs`: the largest pack. `at_once`: number of tasks that may run together, each of which
+    should get several packs.
     """
     if at_once and most_runs is None:
         most_runs = max(FEWEST_RUNS, min(MOST_RUNS, len(runs) // (PACKS_EACH * at_once)))
@@ -55,7 +58,7 @@ def draft_packs(
 def draft_sweep(
     folder: Path, sweep: Sweep, packs: Iterable[DraftPack], plugins: Iterable[Path] = ()
 ) -> DraftPlan:
-    """The plan of a sweep that was cut into packs."""
+    """Draft the plan of a sweep that was cut into packs."""
     return draft_plan(
         folder,
         packs,

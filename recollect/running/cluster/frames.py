@@ -1,8 +1,8 @@
-"""Records in an append-only file: whole or ignored.
+"""Records in an append-only file, each either complete or ignored.
 
-A frame is a mark, the length and the sha256 of its body, and the body. A writer that dies leaves a
-torn last frame, which a reader does not take; it reads the same place again later. A frame that is
-bad although sound ones follow was damaged after it was written.
+A frame is a mark, the length and the sha256 of its body, and the body. A writer that dies leaves an
+incomplete last frame. A reader ignores it and reads from the same place again later. An invalid
+frame followed by valid ones was damaged after it was written.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from recollect.store.failpoint import failpoint
 MARK = b"RFR1"
 _LENGTH, _DIGEST = 4, 32
 HEAD = len(MARK) + _LENGTH + _DIGEST
-MAX_BODY = 1 << 28  # longer ones are not written, so a length above it is no length
+MAX_BODY = 1 << 28  # the longest body that is written; a larger length is invalid
 
 
 def frame(body: bytes) -> bytes:
-    """The body as it stands in a file."""
+    """Return the frame of a body, as written to a file."""
     if len(body) > MAX_BODY:
         raise ValueError(f"a record of {len(body):,} bytes; at most {MAX_BODY:,} fit into a frame")
     return MARK + len(body).to_bytes(_LENGTH, "big") + hashlib.sha256(body).digest() + body
 
 
 def body_at(data: bytes | memoryview, start: int) -> bytes | None:
-    """The body of the frame that begins at `start`; None if it is not whole and sound."""
+    """The body of the frame that begins at `start`; None if it is incomplete or invalid."""
     head = bytes(data[start : start + HEAD])
     if len(head) < HEAD or not head.startswith(MARK):
         return None
@@ -39,7 +39,7 @@ def body_at(data: bytes | memoryview, start: int) -> bytes | None:
 
 
 def split_frames(data: bytes) -> tuple[list[bytes], int]:
-    """The bodies of the sound frames at the front, and where the last of them ends."""
+    """Return the bodies of the valid frames at the front, and the offset where they end."""
     bodies, end = [], 0
     while (body := body_at(data, end)) is not None:
         bodies.append(body)
@@ -48,7 +48,7 @@ def split_frames(data: bytes) -> tuple[list[bytes], int]:
 
 
 def has_frame(data: bytes) -> bool:
-    """Whether a sound frame stands anywhere in it."""
+    """Whether there is a valid frame anywhere in `data`."""
     place = data.find(MARK)
     while place >= 0 and body_at(data, place) is None:
         place = data.find(MARK, place + 1)
@@ -56,14 +56,16 @@ def has_frame(data: bytes) -> bool:
 
 
 class FrameReader:
-    """Reads a growing file: each call gives what is new and whole."""
+    """Reads a growing file; each call returns the new complete records."""
 
     def __init__(self, path: Path):
         self.path, self.offset = path, 0
 
     def new(self) -> list[bytes]:
-        """Opened afresh at each look, since only then a network file system shows what others
-        wrote. A file that is not there yet is empty.
+        """Return the bodies of the records added since the last call.
+
+        The file is opened for each call, since a network file system shows the writes of other
+        machines only then. A missing file counts as empty.
         """
         try:
             with self.path.open("rb") as file:
@@ -72,7 +74,7 @@ class FrameReader:
         except FileNotFoundError:
             return []
         bodies, end = split_frames(data)
-        # No writer that died leaves a sound record behind a bad one.
+        # A writer that dies never leaves a valid record after an invalid one.
         if end < len(data) and has_frame(data[end:]):
             raise StoreError(
                 f"{self.path}: damaged at byte {self.offset + end:,}, sound records follow; what "
@@ -83,8 +85,9 @@ class FrameReader:
 
 
 class FrameWriter:
-    """Appends to a file of its own; if it `is_synced`, a record is on the disk when `write`
-    returns.
+    """Appends records to a new file that no other process writes.
+
+    If `is_synced`, a record is on the disk when `write` returns.
     """
 
     def __init__(self, path: Path, is_synced: bool = True):

@@ -1,4 +1,4 @@
-"""What earlier attempts at a pack left behind, and where the next one goes on."""
+"""The results of earlier attempts at a pack, and the point from which the next one continues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,23 +20,24 @@ from recollect.store.records import Result
 
 @dataclass(frozen=True)
 class PackHistory:
-    """The attempts at one pack before this one, the first one first."""
+    """What the earlier attempts at one pack have left."""
 
     results: Mapping[str, Result]  # of the runs that ended
-    inherited: Mapping[str, tuple[Evaluation, ...]]  # curves up to the checkpoint that is taken up
-    checkpoints: tuple[Path, ...]  # to copy
-    lost: int  # attempts in a row, up to the last, that got nowhere and did not say why
-    tried: tuple[str, ...]  # the runs that the last of those trained together
+    inherited: Mapping[str, tuple[Evaluation, ...]]  # curves up to the checkpoint in use
+    checkpoints: tuple[Path, ...]  # files to copy
+    lost: int  # the last attempts in a row that made no progress and wrote no last record
+    tried: tuple[str, ...]  # the runs that the last of these attempts trained together
     problems: tuple[str, ...]
 
     @property
     def is_hopeless(self) -> bool:
-        """One run, alone, has ended its process so often that it counts as failed."""
+        """Whether one run, training alone, has ended MAX_LOST processes and so counts as failed."""
         return self.lost >= MAX_LOST and len(self.tried) == 1
 
     def most_together(self, runs: int) -> int | None:
-        """Each attempt that got nowhere may have died for want of memory: half as many next time;
-        None: as many as fit.
+        """The most runs to train together; None for as many as fit.
+
+        An attempt without progress may have run out of memory, so each one halves the number.
         """
         return max(1, runs >> self.lost) if self.lost else None
 
@@ -48,7 +49,7 @@ def read_history(
     retry_failed: bool = False,
     key: bytes = b"",
 ) -> PackHistory:
-    """Of the attempts whose spool can be seen from here; `key`: of the plan."""
+    """Read the history of a pack from the spools visible on this machine. `key`: of the plan."""
     contents, problems = _read_spools(folder, pack)
     results: dict[str, Result] = {}
     for content in contents:
@@ -87,15 +88,17 @@ def _read_spools(folder: Path, pack: int) -> tuple[list[SpoolContent], list[str]
 
 
 def _curve_to(content: SpoolContent, run: RunSpec, step: int) -> tuple[Evaluation, ...] | None:
-    """All points up to a step; None if one is missing: from there no whole curve could be made."""
+    """All points up to a step; None if one is missing, since the curve could not be completed."""
     curve = content.curves.get(run.run_id, {})
     due = [at for at in run.train.evaluation_steps() if at <= step]
     return tuple(curve[at] for at in due) if curve.keys() >= set(due) else None
 
 
 def _count_lost(contents: list[SpoolContent]) -> tuple[int, tuple[str, ...]]:
-    """Attempts at the end of the list that went no further than those before them. One that was
-    stopped, or that had not begun to train, has lost nothing.
+    """Count the last attempts in a row that went no further than those before them.
+
+    Attempts that wrote a last record, or had not begun to train, do not count. Also returns the
+    runs that the last of the counted attempts trained together.
     """
     lost, furthest = 0, -1
     tried: tuple[str, ...] = ()

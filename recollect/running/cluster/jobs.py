@@ -1,5 +1,5 @@
-"""What was submitted: one file per job in the folder, written once; and what was asked for then, so
-that it need not be said again.
+"""The submitted jobs: one file per job in the folder, written once. Also the options of the last
+submission, so that the user need not repeat them.
 """
 
 import json
@@ -29,7 +29,7 @@ def record_job(folder: Path, job: SubmittedJob) -> None:
 
 
 def recorded_jobs(folder: Path) -> list[SubmittedJob]:
-    """In the order of their ids."""
+    """The recorded jobs, in the order of their ids."""
     jobs = []
     for path in sorted((folder / "jobs").glob("*.json")):
         try:
@@ -48,19 +48,19 @@ REQUEST_FILE = "request.json"
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked of a scheduler, as the command line has it."""
+    """The scheduler and options of a submission, as given on the command line."""
 
     scheduler: str
     options: dict[str, Any]
 
 
 def remember_request(folder: Path, request: Request) -> None:
-    """For the next time."""
+    """Store a request for the next submission."""
     write_atomically(folder / REQUEST_FILE, json.dumps(asdict(request), indent=1).encode())
 
 
 def read_request(folder: Path) -> Request | None:
-    """That of the last time, if there was one."""
+    """The request of the last submission, or None."""
     path = folder / REQUEST_FILE
     try:
         table = json.loads(path.read_bytes())
@@ -75,7 +75,7 @@ def read_request(folder: Path) -> Request | None:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """As a scheduler writes them: 0-3,7,9-10."""
+    """Format numbers as a scheduler does: 0-3,7,9-10."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and number == parts[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What of a plan is still to be trained, and by whom."""
+"""The packs of a plan that are still to be trained, and the tasks that hold them."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from recollect.running.cluster.slurm import TaskState, task_states
 class LeftPacks:
     """Packs that are not complete."""
 
-    free: tuple[int, ...]  # that nobody holds
-    held: dict[int, TaskState]  # by a task that waits or runs
+    free: tuple[int, ...]  # packs that no task holds
+    held: dict[int, TaskState]  # packs held by a task that waits or runs
 
 
 def left_packs(plan: Plan, found: Collected, retry_failed: bool = False) -> LeftPacks:
-    """To submit again; refused if the scheduler cannot say what its tasks hold."""
+    """Return the packs that are left; raise if the scheduler cannot report what its tasks hold."""
     states = task_states(recorded_jobs(plan.folder))
     if states is None:
         raise ResourceError(

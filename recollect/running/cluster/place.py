@@ -1,4 +1,4 @@
-"""Where an attempt trains, and with which code: recorded with every row."""
+"""The place where an attempt trains, and its code; both are recorded in every row."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ from recollect.training.environment import device_name
 
 
 def describe_place(device: torch.device) -> dict[str, str]:
-    """The host as its scheduler calls it, and the device as its maker does."""
+    """The scheduler's name of the host and the manufacturer's name of the device."""
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     return {"host": host, "device": device_name(device)}
 
 
 @cache
 def code_digest() -> str:
-    """Equal on two machines if and only if every source file of the package is."""
+    """Digest of the package; equal on two machines if and only if every source file is."""
     package = Path(recollect.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):

@@ -1,7 +1,7 @@
 """The plan of a sweep for many machines: written once, read by every task, never changed.
 
-A file of frames: the first says what the sweep is and where each pack stands, each further one is
-a pack. A task reads the first and its own, however large the sweep.
+It is a file of frames. The first frame describes the sweep and the position of each pack; each
+further frame is a pack. A task reads only the first frame and its own, however large the sweep.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _LARGEST_HEAD = 1 << 28
 
 @dataclass(frozen=True)
 class DraftPack:
-    """Runs that one task trains, before they are planned."""
+    """The runs of one task, before the plan is written."""
 
     runs: tuple[PlannedRun, ...]
     label: str  # mixer and sizes, for people
@@ -34,25 +34,28 @@ class DraftPack:
 
 @dataclass(frozen=True)
 class PackEntry:
-    """What the plan's first frame says of a pack."""
+    """The description of a pack in the plan's first frame."""
 
     runs: int
     label: str
     seconds: float
-    offset: int  # of its frame, behind the first one
+    offset: int  # of its frame, from the end of the first frame
     size: int  # of its frame
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Of one folder. Equal content gives an equal `plan_id`, which every record carries."""
+    """The plan of one folder.
+
+    Plans with equal content have an equal `plan_id`, which every spool records.
+    """
 
     folder: Path
     plan_id: str
     name: str  # of the sweep
     source: str  # the text it was planned from
     code: str  # digest of the package that may train it
-    versions: Mapping[str, str]  # where it was planned
+    versions: Mapping[str, str]  # of libraries, on the machine that planned it
     plugins: tuple[str, ...]  # paths that a task has to load
     packs: tuple[PackEntry, ...]
     first_end: int  # where the packs' frames begin
@@ -63,8 +66,9 @@ class Plan:
 
     @property
     def key(self) -> bytes:
-        """Seals the checkpoints of every attempt: each has a store of its own, whose key no other
-        knows.
+        """The key that seals the checkpoints of every attempt.
+
+        An attempt cannot use the key of its temporary store, since no other attempt knows it.
         """
         return self.plan_id.encode()
 
@@ -86,13 +90,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class DraftPlan:
-    """A plan before it is written: to show, or to write."""
+    """A plan that can be shown or written."""
 
     plan: Plan
     content: tuple[bytes, ...]
 
     def write(self) -> Plan:
-        """Put it into its folder; one that has a plan or a store of its own is refused."""
+        """Write the plan into its folder; refuse a folder that already has a plan or a store."""
         folder = self.plan.folder
         make_folder(folder)
         for present in (FILE, STORE_FILE):
@@ -115,7 +119,7 @@ def draft_plan(
     versions: Mapping[str, str],
     plugins: Iterable[str] = (),
 ) -> DraftPlan:
-    """The plan of these packs for a folder; nothing is written."""
+    """Draft the plan of these packs for a folder; nothing is written."""
     frames, entries, offset = [], [], 0
     digest = hashlib.sha256(source.encode())
     for pack in packs:
@@ -145,12 +149,12 @@ def is_planned(folder: Path) -> bool:
 
 
 def go_on_command(folder: Path) -> str:
-    """What trains more of a folder."""
+    """The command that continues training a folder."""
     return command_text("submit" if is_planned(folder) else "resume", folder)
 
 
 def read_plan(folder: Path) -> Plan:
-    """The plan of a folder; of its packs only what the first frame says."""
+    """Read the first frame of a folder's plan; the packs themselves are not read."""
     path = folder / FILE
     try:
         with path.open("rb") as file:

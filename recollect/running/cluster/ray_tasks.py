@@ -1,8 +1,8 @@
-"""Ray: a pack is a task, the collector an actor on the head node.
+"""Training with Ray: each pack is a task, and the collector is an actor on the head node.
 
-Ray starts a task again when its worker or its node dies; a task that raises is a new attempt of
-this driver. The driver may be killed and started again: what counts is in the spools. Nothing of
-Ray is imported before this module, which only `--ray` imports.
+Ray restarts a task when its worker or its node dies. If a task raises, this driver starts a new
+one. The driver itself may be killed and started again, since all results are in the spools. Only
+`--ray` imports this module, so Ray is not imported without it.
 """
 
 import logging
@@ -19,10 +19,10 @@ from recollect.running.cluster.plan import Plan, read_plan
 from recollect.running.signals import never
 from recollect.store import MAX_LOST
 
-WORKER_RETRIES = MAX_LOST  # deaths of a worker or a node that Ray itself makes good
-CPUS = 4  # of a task
+WORKER_RETRIES = MAX_LOST  # deaths of a worker or a node after which Ray itself restarts a task
+CPUS = 4  # per task
 LOOK_EVERY_S = 2.0
-SAVE_S = 60.0  # for tasks that were asked to stop
+SAVE_S = 60.0  # time to save for tasks that were asked to stop
 _HEAD = {"node:__internal_head__": 0.001}
 
 
@@ -30,13 +30,13 @@ _HEAD = {"node:__internal_head__": 0.001}
 class RayOptions:
     address: str | None = None  # None: a cluster on this machine
     device: str = "auto"
-    gpus: float | None = None  # of a task; None: one if the cluster has any
-    cpus: int | None = None  # of a task; None: CPUS, or all of the largest node if it has fewer
+    gpus: float | None = None  # per task; None: one if the cluster has any
+    cpus: int | None = None  # per task; None: CPUS, or all of the largest node if it has fewer
     retry_failed: bool = False
 
 
 def train_pack(folder: str, index: int, device: str, plugins: list[str], retry: bool) -> list[str]:
-    """What a Ray worker runs; the failures of its runs."""
+    """Train a pack in a Ray worker; return the failures of its runs."""
     from recollect.mixers.plugins.load import load_plugin
     from recollect.running.cluster.attempt import work_on_pack
     from recollect.running.processes.devices import choose_device
@@ -44,7 +44,7 @@ def train_pack(folder: str, index: int, device: str, plugins: list[str], retry: 
 
     for plugin in plugins:
         load_plugin(Path(plugin))
-    # A worker serves several tasks: each watches signals for itself.
+    # A worker serves several tasks, so each task installs and removes its own signal handlers.
     with Interrupts() as interrupts:
         outcome = work_on_pack(
             read_plan(Path(folder)),
@@ -58,7 +58,7 @@ def train_pack(folder: str, index: int, device: str, plugins: list[str], retry: 
 
 
 class CollectorActor:
-    """On the head node; begins anew from the spools if it dies."""
+    """The collector on the head node; if it dies, it starts over from the spools."""
 
     def __init__(self, folder: str):
         self._collector = Collector(read_plan(Path(folder)))
@@ -78,7 +78,7 @@ def train_with_ray(
     stop: Callable[[], int] = never,
     tell: Callable[[Collected], None] = lambda found: None,
 ) -> Collected:
-    """Until these packs are complete; `tell` hears how all of them stand."""
+    """Train until these packs are complete; `tell` receives the state of all packs."""
     with _cluster(options) as (ray, share):
         task = ray.remote(train_pack).options(
             num_cpus=share["CPU"], num_gpus=share["GPU"], max_retries=WORKER_RETRIES
@@ -112,14 +112,14 @@ def train_with_ray(
             if code:
                 _cancel(ray, running)
                 again = command_text("submit", plan.folder, "--ray")
-                raise Stopped(f"stopped; go on with `{again}`", code)
+                raise Stopped(f"stopped; continue with `{again}`", code)
         found: Collected = ray.get(actor.look.remote())
         return found
 
 
 @contextmanager
 def _cluster(options: RayOptions) -> Iterator[tuple[Any, dict[str, float]]]:
-    """Ray, connected, and the share of a node that a task gets."""
+    """Connect to Ray; yield the `ray` module and the share of a node that a task gets."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -139,7 +139,10 @@ def _cluster(options: RayOptions) -> Iterator[tuple[Any, dict[str, float]]]:
 
 
 def task_share(options: RayOptions, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """GPUs and CPU cores of a task. One that fits on no node would wait for ever."""
+    """GPUs and CPU cores of a task.
+
+    A task that fits on no node is refused, since it would wait for ever.
+    """
     most = {name: max(node.get(name, 0.0) for node in nodes) for name in ("GPU", "CPU")}
     gpus, cpus = options.gpus, options.cpus
     if gpus is None:
@@ -157,7 +160,7 @@ def task_share(options: RayOptions, nodes: Sequence[Mapping[str, float]]) -> dic
 
 
 def _error_of(ray: Any, reference: Any) -> Exception | None:
-    """What ended a task; None if it was trained to its end."""
+    """The error that ended a task; None if it completed."""
     try:
         ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -179,7 +182,7 @@ def _as_refusal(error: Exception) -> RecollectError:
 
 
 def _cancel(ray: Any, running: dict[Any, int]) -> None:
-    """Tasks save and end."""
+    """Ask the tasks to save and end, and wait for them up to SAVE_S."""
     for reference in running:
         ray.cancel(reference)
     if running:

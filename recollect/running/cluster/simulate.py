@@ -1,8 +1,8 @@
-"""A cluster without training: real plan, real spools, real collector; packs with drawn durations,
-nodes that fail, preempt and straggle.
+"""Simulates a cluster without training. Plan, spools and collector are real; durations of packs are
+random, and nodes fail, preempt tasks and straggle.
 
-Time is the simulation's own: events in a heap. What is measured in real seconds is what the real
-parts do, above all the collector.
+Training advances a simulated clock, with events in a heap. Only the real parts, above all the
+collector, are measured in real seconds.
 """
 
 import heapq
@@ -26,21 +26,21 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a cluster is like; rates are per hour of one device."""
+    """The properties of a cluster and its sweep; rates are per device and hour."""
 
     runs: int = 10_000
     devices: int = 256
     runs_per_pack: int = 39
     points: int = 10  # evaluations of a run
-    run_s: float = 15.0  # a run's share of its pack's time on a good device, the median
-    spread: float = 0.5  # of log durations
-    failures: float = 0.002  # a device dies with all it has not saved, and comes back
+    run_s: float = 15.0  # median share of a run in its pack's time, on a good device
+    spread: float = 0.5  # standard deviation of log durations
+    failures: float = 0.002  # a device dies, loses unsaved work, and returns after repair_s
     repair_s: float = 600.0
     preemptions: float = 0.05  # a task saves and goes back into the queue
     requeue_s: float = 130.0  # until a requeued task may start again
     straggling: float = 0.03  # share of the devices that are slow ...
     slowness: float = 3.0  # ... by this factor
-    save_every_s: float = 60.0  # work that a death costs at most
+    save_every_s: float = 60.0  # the most work that a death loses
     startup_s: float = 40.0  # of a task: imports, kernels
     seed: int = 0
 
@@ -51,14 +51,14 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Simulated:
-    """What came out."""
+    """The results of a simulation."""
 
     packs: int
     attempts: int
     makespan_s: float  # simulated
     ideal_s: float  # all work spread evenly over devices that never fail
     busy_s: float  # device time spent
-    redone_s: float  # of it, work that was lost and done again
+    redone_s: float  # the part of busy_s whose work was lost and done again
     files: int  # on the shared disk, at the end
     files_per_pack: float
     shared_bytes: int
@@ -66,14 +66,14 @@ class Simulated:
     collect_s: float  # real: reading all spools, and publishing the database
     rows: int  # of the database: runs and points of curves
     rows_per_s: float
-    rows_per_cpu_s: float  # of the processor's time, which other programs do not change
-    memory_bytes: int  # the largest this process has been
+    rows_per_cpu_s: float  # per second of CPU time, which does not depend on other programs
+    memory_bytes: int  # peak memory of this process
     lost: int
     doubled: int
 
     @property
     def overhead(self) -> float:
-        """Makespan against the ideal."""
+        """Relative excess of the makespan over the ideal."""
         return self.makespan_s / self.ideal_s - 1
 
 
@@ -86,7 +86,7 @@ class _Task:
 
 
 def simulate(scenario: Scenario, folder: Path) -> Simulated:
-    """Run a scenario in an empty folder, which holds its files afterwards."""
+    """Run a scenario in an empty folder, where its files remain."""
     plan = _plan(scenario, folder)
     draws = random.Random(scenario.seed)
     tasks = [
@@ -103,7 +103,7 @@ def simulate(scenario: Scenario, folder: Path) -> Simulated:
 
 @dataclass(frozen=True)
 class _Attempted:
-    """An attempt that ended: what its spool says."""
+    """An attempt that has ended, as its spool describes it."""
 
     pack: int
     number: int
@@ -142,7 +142,7 @@ class _Schedule:
                 self._ready.append(task)
 
     def _start(self, task: _Task, device: int, now: float) -> _Attempted:
-        """One attempt, from its start to whatever ends it."""
+        """Simulate one attempt from its start to its end, death or preemption."""
         scenario = self._scenario
         slowness = scenario.slowness if self._slow[device] else 1.0
         left_s = (task.work_s - task.done_s) * slowness
@@ -176,8 +176,8 @@ class _Schedule:
 
 
 def _plan(scenario: Scenario, folder: Path) -> Plan:
-    """Packs of runs that nobody trains."""
-    spec = json.dumps({"filler": "x" * 900})  # as long as a real one
+    """Write a plan of packs whose runs are not trained."""
+    spec = json.dumps({"filler": "x" * 900})  # as long as a real specification
 
     def packs() -> Iterator[DraftPack]:
         for first in range(0, scenario.runs, scenario.runs_per_pack):
@@ -192,7 +192,7 @@ def _plan(scenario: Scenario, folder: Path) -> Plan:
 
 
 def _write_spool(plan: Plan, scenario: Scenario, attempted: _Attempted) -> None:
-    """As a real attempt would: points of its progress, results at its end."""
+    """Write the spool of a real attempt: points for its progress, results at its end."""
     name = Attempt(f"{attempted.number}-simulated-{attempted.pack:x}")
     spool = Spool(plan.folder, attempted.pack, name, {"host": "simulated"}, is_synced=False)
     runs = [run.run_id for run in plan.read_pack(attempted.pack)]
@@ -212,7 +212,7 @@ def _write_spool(plan: Plan, scenario: Scenario, attempted: _Attempted) -> None:
 
 
 def _point(run_id: str, index: int) -> Evaluation:
-    """The same whichever attempt makes it."""
+    """An evaluation that is the same in every attempt."""
     value = (int(run_id, 16) * 31 + index) % 1000 / 1000
     return Evaluation(100 * (index + 1), 1.0 - value, 1.0 - value, value, value / 2)
 

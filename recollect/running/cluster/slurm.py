@@ -1,7 +1,7 @@
-"""Slurm: a script to read, one array to submit, a question about its tasks.
+"""Training with Slurm: writes a batch script, submits it as a job array, queries its tasks.
 
-Plain text and three commands. What a site decides (RequeueExit, accounting) is not relied on: a
-task that was asked to stop requeues itself, and tasks are asked about with squeue alone.
+Only plain text and three commands are used. Site settings (RequeueExit, accounting) are not relied
+on: a task that was asked to stop requeues itself, and the state of tasks comes from squeue alone.
 """
 
 import re
@@ -19,17 +19,17 @@ from recollect.store.durable import make_folder, write_atomically
 
 # Slurm refuses larger task numbers by default (MaxArraySize 1001).
 MOST_TASKS = 1000
-# Slurm looks at limits in rounds of up to a minute; a checkpoint takes seconds.
+# Slurm checks limits at intervals of up to a minute; a checkpoint takes seconds.
 SIGNAL_BEFORE_S = 180
 MOST_RESTARTS = 50
 _OTHER = re.compile(r"([a-z][a-z-]*)=(\S.*)")
-_OWN = ("array", "signal", "output", "open-mode", "requeue")  # which the script depends on
+_OWN = ("array", "signal", "output", "open-mode", "requeue")  # options that the script sets itself
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """What a user asks of the scheduler; no part of a run's identity."""
+    """The user's options for the scheduler. They do not affect the identity of a run."""
 
     time: str = "04:00:00"
     partition: str | None = None
@@ -42,7 +42,7 @@ class SlurmOptions:
     array_limit: int | None = None
     setup: tuple[str, ...] = ()  # lines before the work, such as "module load cuda"
     device: str = "auto"
-    others: tuple[tuple[str, str], ...] = ()  # what sbatch knows besides, such as mail-type=END
+    others: tuple[tuple[str, str], ...] = ()  # further options of sbatch, such as mail-type=END
 
     @property
     def limit_s(self) -> int:
@@ -50,7 +50,7 @@ class SlurmOptions:
 
 
 def parse_time(text: str) -> int:
-    """Seconds of a limit as Slurm writes it: minutes, minutes:seconds, hours:minutes:seconds,
+    """Seconds of a time limit in Slurm's format: minutes, minutes:seconds, hours:minutes:seconds,
     days-hours, days-hours:minutes, days-hours:minutes:seconds.
     """
     found = _TIME.fullmatch(text)
@@ -77,7 +77,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_other(text: str) -> tuple[str, str]:
-    """An option of sbatch that has no name here, as "mail-type=END"."""
+    """Parse an option of sbatch that has no field in SlurmOptions, such as "mail-type=END"."""
     found = _OTHER.fullmatch(text)
     if found is None or found[1] in _OWN:
         raise SpecError(
@@ -88,7 +88,7 @@ def parse_other(text: str) -> tuple[str, str]:
 
 
 def chunks(packs: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Packs as arrays that Slurm accepts: the pack that task 0 stands for, and the tasks."""
+    """Split packs into arrays that Slurm accepts: for each, the pack of task 0 and the tasks."""
     found: dict[int, list[int]] = {}
     for pack in sorted(packs):
         first = pack // MOST_TASKS * MOST_TASKS
@@ -141,7 +141,7 @@ def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) 
 
 
 def submit(plan: Plan, packs: Sequence[int], options: SlurmOptions) -> list[SubmittedJob]:
-    """Write the scripts, hand them to sbatch, remember the jobs."""
+    """Write the scripts, submit them with sbatch and record the jobs."""
     if shutil.which("sbatch") is None:
         raise ResourceError(
             "sbatch: not found; submit from a machine that has Slurm's commands, or see the script "
@@ -164,7 +164,7 @@ def submit(plan: Plan, packs: Sequence[int], options: SlurmOptions) -> list[Subm
 
 @dataclass(frozen=True)
 class TaskState:
-    """What Slurm says of a task that it still knows."""
+    """The state of a task that Slurm still knows."""
 
     state: str  # RUNNING, PENDING, ...
     reason: str
@@ -172,7 +172,7 @@ class TaskState:
     left: str  # of its time limit
 
 
-# States after which Slurm starts nothing of a task any more.
+# States after which Slurm does not start a task again.
 _OVER = (
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"),
     *("DEADLINE", "BOOT_FAIL", "REVOKED"),
@@ -180,8 +180,9 @@ _OVER = (
 
 
 def task_states(jobs: Sequence[SubmittedJob]) -> dict[int, TaskState] | None:
-    """By pack, of the tasks that wait or run; None if Slurm cannot be asked: a task of which
-    nothing is known is not dead.
+    """States of the tasks that wait or run, by pack; None if Slurm cannot be queried.
+
+    None is not an empty result: a task of unknown state may be alive.
     """
     own = {job.job_id: job for job in jobs if job.scheduler == "slurm"}
     if not own or shutil.which("squeue") is None:
@@ -193,7 +194,7 @@ def task_states(jobs: Sequence[SubmittedJob]) -> dict[int, TaskState] | None:
                 ["squeue", "-h", "-r", "-t", "all", "-j", job.job_id, "-o", "%i|%T|%r|%N|%L"]
             )
         except ResourceError as error:
-            if "Invalid job id" in str(error):  # forgotten, some minutes after its end
+            if "Invalid job id" in str(error):  # Slurm forgets a job some minutes after its end
                 continue
             return None
         for line in text.splitlines():
@@ -205,7 +206,7 @@ def task_states(jobs: Sequence[SubmittedJob]) -> dict[int, TaskState] | None:
 
 
 def _ask(command: list[str]) -> str:
-    """What a command of Slurm's answers."""
+    """Run a Slurm command and return its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()

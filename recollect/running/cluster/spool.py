@@ -1,9 +1,9 @@
-"""What one attempt at a pack tells the collector: one file that only its own process writes.
+"""The spool of one attempt at a pack: a file for the collector that only one process writes.
 
-An attempt's spool needs no other: it repeats the points that it inherited, so the curve of a run
-comes from one file, that of the attempt that ended it. Names carry a number, which only grows from
-attempt to attempt of a pack, and something random: two attempts never share a file, not even if
-neither can see the other's.
+A spool is complete by itself: it repeats the points that its attempt inherited. So the curve of a
+run comes from one file, the spool of the attempt that ended the run. File names contain a number,
+which grows from attempt to attempt of a pack, and a random part. So two attempts never share a
+file, even if neither can see the other's.
 """
 
 import json
@@ -28,13 +28,15 @@ def spool_folder(folder: Path, pack: int) -> Path:
 
 
 def checkpoint_folder(folder: Path, pack: int) -> Path:
-    """Each attempt has a folder of its own in it."""
+    """The checkpoint folder of a pack; each attempt has a subfolder in it."""
     return folder / "checkpoints" / f"{pack:06d}"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at a pack: "3-1204_17-5f2c9a", its number, the job, something random."""
+    """One attempt at a pack. Its name, as in "3-1204_17-5f2c9a", is its number, its job and a
+    random part.
+    """
 
     name: str
 
@@ -49,21 +51,21 @@ class Attempt:
 
 
 def attempts(folder: Path, pack: int) -> list[Attempt]:
-    """Those that have a spool, the first one first."""
+    """The attempts that have a spool, in order."""
     paths = spool_folder(folder, pack).glob(f"*{SUFFIX}")
     found = [Attempt(path.stem) for path in paths if Attempt.is_name(path.stem)]
     return sorted(found, key=lambda attempt: (attempt.number, attempt.name))
 
 
 def next_attempt(folder: Path, pack: int, job: str) -> Attempt:
-    """A name that nobody has, with the next number."""
+    """Return a new attempt with the next number and a unique name."""
     number = 1 + max((attempt.number for attempt in attempts(folder, pack)), default=0)
     safe = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in job)
     return Attempt(f"{number}-{safe[:40] or 'local'}-{secrets.token_hex(4)}")
 
 
 class Spool:
-    """Written by the process of one attempt."""
+    """The spool that the process of one attempt writes."""
 
     def __init__(
         self,
@@ -73,8 +75,8 @@ class Spool:
         about: Mapping[str, Any],
         is_synced: bool = True,
     ):
-        """`about`: plan_id, host, device: where and with what it trains. `is_synced`: a record is
-        on the disk when its method returns; simulations need not wait for that.
+        """`about`: plan_id, host and device of the attempt. `is_synced`: a record is on the disk
+        when its method returns; simulations need not wait for that.
         """
         make_folder(spool_folder(folder, pack))
         path = spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}"
@@ -95,20 +97,20 @@ class Spool:
         self._put("note", [kind, text])
 
     def trying(self, run_ids: Iterable[str]) -> None:
-        """These runs begin to train together."""
+        """Record that these runs begin to train together."""
         self._put("trying", list(run_ids))
 
     def saved(self, step: int) -> None:
-        """A checkpoint is on the disk."""
+        """Record that a checkpoint at this step is on the disk."""
         self._put("saved", step)
 
     def end(self, why: str) -> None:
-        """Nothing comes after this record: complete, stopped, failed or superseded."""
+        """Write the last record, with the reason: complete, stopped, failed or superseded."""
         self._put("end", {"why": why, "records": self._sequence + 1})
         self._writer.close()
 
     def abandon(self) -> None:
-        """As a death leaves it."""
+        """Close the file without a last record, as if the process had died."""
         self._writer.close()
 
     def _put(self, kind: str, content: Any) -> None:
@@ -119,7 +121,7 @@ class Spool:
 
 @dataclass
 class SpoolContent:
-    """What a spool has said so far."""
+    """The content of a spool so far."""
 
     attempt: Attempt
     about: dict[str, Any] = field(default_factory=dict)
@@ -128,12 +130,12 @@ class SpoolContent:
     notes: list[tuple[str, str]] = field(default_factory=list)
     tried: tuple[str, ...] = ()  # the runs that began to train together last
     furthest: int = -1  # the highest step that was evaluated or saved
-    ended: str = ""  # why; empty: it has not, or it was killed
+    ended: str = ""  # the reason; empty: the attempt has not ended, or it was killed
     records: int = 0
 
 
 class SpoolReader:
-    """Takes in what is new in one spool."""
+    """Reads the new records of one spool."""
 
     def __init__(self, folder: Path, pack: int, attempt: Attempt):
         path = spool_folder(folder, pack) / f"{attempt.name}{SUFFIX}"
@@ -141,7 +143,7 @@ class SpoolReader:
         self.content = SpoolContent(attempt)
 
     def update(self) -> set[str]:
-        """The runs of which something is new."""
+        """Read the new records; return the ids of the runs that they concern."""
         changed: set[str] = set()
         for body in self._frames.new():
             try:
@@ -155,7 +157,7 @@ class SpoolReader:
         return changed
 
     def forget(self, run_ids: Iterable[str]) -> None:
-        """Of runs that are collected: memory stays flat."""
+        """Drop the content of collected runs, so that memory does not grow."""
         for run_id in run_ids:
             self.content.curves.pop(run_id, None)
             self.content.results.pop(run_id, None)
@@ -199,14 +201,14 @@ class SpoolReader:
 
 
 def read_spool(folder: Path, pack: int, attempt: Attempt) -> SpoolContent:
-    """All that an attempt has said, whole records only."""
+    """Read all complete records of an attempt's spool."""
     reader = SpoolReader(folder, pack, attempt)
     reader.update()
     return reader.content
 
 
 def job_name() -> str:
-    """Of the scheduler's job that this process belongs to; "local" outside of one."""
+    """The name of the scheduler's job that this process belongs to; "local" if there is none."""
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     if array and task:
         return f"{array}_{task}"

@@ -1,1 +1,1 @@
-"""Before and around the training: memory, speed, forecast, order, benchmark."""
+"""Planning of training: memory, speed, forecast, order, benchmark."""

@@ -1,10 +1,10 @@
-"""How fast this machine trains: run-steps per second of each mixer at given shapes, beside the
-limit measured on the device.
+"""Measures how fast this machine trains: run-steps per second of each mixer at given shapes,
+together with the limit measured on the device.
 
 A run-step is one optimiser step of one run. The limit is the larger of two times: the multiply-adds
 of a step at the rate of a large matrix product, and the bytes that must move at the rate of a copy.
-The bytes counted are those a step cannot do without: everything that is kept for the backward pass,
-weights, moments and gradients, once written and once read.
+Only bytes that every step has to move are counted: all tensors kept for the backward pass, weights,
+moments and gradients, each written once and read once.
 """
 
 import statistics
@@ -29,14 +29,14 @@ from recollect.training.environment import versions
 from recollect.training.population import Population
 from recollect.training.precision import matmul_precision
 
-TIMED_S = 0.6  # at least so long is timed, by so many steps
-TIMED_STEPS = 5
+TIMED_S = 0.6  # the shortest time measured
+TIMED_STEPS = 5  # steps between two looks at the clock
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run is trained on: two layers of mixer
-    and MLP on multi-query recall, vocabulary 8,192.
+    """The sizes of a benchmark run: two layers of mixer and MLP on multi-query recall with
+    vocabulary 8,192.
     """
 
     name: str
@@ -67,7 +67,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Speed:
-    """One mixer at one shape."""
+    """The speed of one mixer at one shape."""
 
     mixer: str
     shape: str
@@ -75,10 +75,10 @@ class Speed:
     precision: str
     run_steps_per_s: float
     first_step_s: float
-    memory_per_member: int  # bytes at the peak, of a GPU; 0 on a CPU
-    counted_memory: int  # bytes that are counted for a member
+    memory_per_member: int  # peak bytes on a GPU; 0 on a CPU
+    counted_memory: int  # bytes of a member, as counted by `cost`
     limit_run_steps_per_s: float
-    problem: str = ""  # why there is no number
+    problem: str = ""  # the reason if there is no measurement
 
     @property
     def share(self) -> float:
@@ -89,7 +89,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Report:
-    """A benchmark with all that its numbers depend on."""
+    """A benchmark, with the device and versions that its numbers depend on."""
 
     device: str
     copy_bytes_per_s: float
@@ -112,7 +112,7 @@ class Report:
 
 
 def parse_shape(text: str) -> Shape:
-    """S1, S2, S3, or WIDTHxLENGTHxPAIRSxBATCH."""
+    """Parse S1, S2, S3 or WIDTHxLENGTHxPAIRSxBATCH."""
     if text in SHAPES:
         return SHAPES[text]
     parts = text.split("x")
@@ -125,7 +125,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def describe_device(device: torch.device, precision: Precision) -> Report:
-    """The device and what it can do at best."""
+    """Return a report without speeds: the device and its measured limits."""
     name = (
         torch.cuda.get_device_name(device)
         if device.type == "cuda"
@@ -145,7 +145,9 @@ def describe_device(device: torch.device, precision: Precision) -> Report:
 def measure(
     run: RunSpec, shape: str, population: int | None, report: Report, device: torch.device
 ) -> Speed:
-    """The speed of so many members together, or of the fastest power of two of them."""
+    """Measure the speed of `population` members together; if it is None, of the fastest power of
+    two.
+    """
     counted = cost(run)
     limit_s = max(
         counted.operations / report.multiply_adds_per_s,
@@ -190,7 +192,7 @@ def _sizes(memory_bytes: int, device: torch.device) -> Iterator[int]:
 
 
 def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float, int]:
-    """Run-steps per second, seconds of the first step, bytes per member at the peak."""
+    """Return run-steps per second, seconds of the first step and peak bytes per member."""
     members = [run.model_copy(update={"seed": seed}) for seed in range(size)]
     task = task_of(run, device)
     task.batch("train", 0)
@@ -209,8 +211,8 @@ def _timed(run: RunSpec, size: int, device: torch.device) -> tuple[float, float,
     wait(device)
     start, steps, elapsed = time.perf_counter(), 0, 0.0
     while not steps or elapsed < TIMED_S:
-        population.restart_clock()  # a fast machine would come to the end of the run
-        # Training does not wait for the device after every step either.
+        population.restart_clock()  # a fast machine would reach the end of the run
+        # As in training, do not wait for the device after every step.
         for _ in range(TIMED_STEPS):
             population.train_step(population.next_rows())
         wait(device)
@@ -229,7 +231,7 @@ def copy_bytes_per_s(device: torch.device) -> float:
 
 
 def multiply_adds_per_s(device: torch.device, precision: Precision) -> float:
-    """Of a large square matrix product."""
+    """Multiply-adds per second of a large square matrix product."""
     size = 8192 if device.type == "cuda" else 1024
     dtype = torch.bfloat16 if precision == "bf16" and device.type == "cuda" else torch.float32
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
@@ -249,7 +251,7 @@ def _median_seconds(work: Any, device: torch.device) -> float:
 
 
 def compare_speeds(now: Sequence[Speed], before: Sequence[Speed]) -> dict[tuple[str, str], float]:
-    """For each mixer and shape in both: today's speed as a share of the stored one."""
+    """Return speed `now` divided by speed `before`, for each mixer and shape in both."""
     stored = {(speed.mixer, speed.shape): speed.run_steps_per_s for speed in before}
     keys = [(speed.mixer, speed.shape) for speed in now]
     return {

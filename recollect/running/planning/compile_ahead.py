@@ -1,11 +1,13 @@
-"""Kernels of the shapes that come next, compiled in processes beside the one that trains.
+"""Compiles the kernels of the next shapes in separate processes, while the worker trains.
 
-Triton compiles a kernel when a shape first asks for it: seconds, in which a GPU waits. What it has
-compiled it keeps on the disk, where every process finds it. So while one shape trains, a few
-processes precompile those that follow. No result depends on them: whatever goes wrong there goes
-wrong, or does not, when the shape is trained. They read shapes from a pipe, one specification a
-line, and write which ones are compiled; they end with it, or when nothing came for a while, since
-an idle one still holds some of the GPU's memory.
+Triton compiles a kernel when a shape first needs it. This takes seconds, during which the GPU
+waits. Triton keeps compiled kernels on disk, where every process finds them. So while one shape
+trains, a few processes precompile the shapes that follow. No result depends on these processes: an
+error in them is ignored, and training meets and reports it if it is a real one.
+
+The processes read shapes from a pipe, one specification per line, and write the ids of the shapes
+that they have compiled. They end when the pipe is closed, or when nothing has arrived for a while,
+since an idle process still holds some GPU memory.
 """
 
 import contextlib
@@ -28,28 +30,30 @@ from recollect.running.processes.count import usable_cores
 from recollect.spec.run import RunSpec
 from recollect.tasks.build import task_of
 
-# Of a worker at most, with several threads each: other programs want cores too.
+# The most per worker, with several threads each: other programs need cores too.
 PROCESSES = 2
 NICE = 10
 IDLE_S = 10.0
 CLOSE_S = 1.0
-SHAPES = 8  # sent at a time: so many fit into a pipe that is not read yet
+SHAPES = 8  # the most sent at a time; they fit into a pipe that is not being read yet
 
 
 class CompileAhead:
-    """The processes of one worker."""
+    """The compiling processes of one worker."""
 
     def __init__(self, device: torch.device, workers: int = 1):
-        """`workers`: on this machine, among which its cores are shared."""
+        """`workers`: the number of workers on this machine, which share its cores."""
         self.device, self._count = device, count_compilers(usable_cores(), workers)
         self._sent: set[str] = set()  # shapes
-        self._ready: set[str] = set()  # shapes, as the processes say
+        self._ready: set[str] = set()  # shapes that the processes report as compiled
         self._processes: list[subprocess.Popen[str]] = []
-        self._ears: list[threading.Thread] = []  # one for each
+        self._ears: list[threading.Thread] = []  # one per process, reads its output
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
-        """While the shape of `now` trains, compile for the first ones of `later`; each is sent
-        once. Other processes do not know code from outside.
+        """While the shape of `now` trains, compile the first shapes of `later`.
+
+        Each shape is sent once. Shapes with foreign code are skipped, since the compiling processes
+        do not load it.
         """
         self._sent.add(now.shape_id)
         new = (run for run in later if run.shape_id not in self._sent and not has_foreign_code(run))
@@ -74,13 +78,11 @@ class CompileAhead:
                 pipe.flush()
 
     def is_ready(self, run: RunSpec) -> bool:
-        """Whether nothing of its shape is left to compile; always, where nothing is compiled ahead
-        for it.
-        """
+        """Whether the kernels of a run's shape are compiled, or are not compiled ahead at all."""
         return not compiles(self.device) or has_foreign_code(run) or run.shape_id in self._ready
 
     def _hear(self, process: subprocess.Popen[str]) -> None:
-        """To its end."""
+        """Read the output of a process to its end."""
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
@@ -90,22 +92,24 @@ class CompileAhead:
         for process in self._processes:
             process.kill()
             process.wait()
-            with contextlib.suppress(OSError):  # what was not sent
+            with contextlib.suppress(OSError):  # closing tries to send lines left in the buffer
                 assert process.stdin is not None
                 process.stdin.close()
         for ear in self._ears:
-            ear.join(CLOSE_S)  # a compiler that outlives its process may still hold the pipe
+            ear.join(CLOSE_S)  # a compiler that outlives its process may keep the pipe open
         self._processes, self._ears = [], []
 
 
 def count_compilers(cores: int, workers: int) -> int:
-    """How many processes compile for each of so many workers: a core is each worker's own."""
+    """The number of compiling processes per worker; one core per worker is left for training."""
     return max(1, min(PROCESSES, cores // workers - 1))
 
 
 def _start_process(device: torch.device) -> subprocess.Popen[str]:
-    """A session of its own: the keyboard's signal is not for it. -P: the working directory may be a
-    folder of results, from which nothing may be imported.
+    """Start a compiling process.
+
+    It has a separate session, so that signals from the keyboard do not reach it. -P keeps it from
+    importing from the working directory, which may be a folder of results.
     """
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "recollect.running.planning.compile_ahead", str(device)],
@@ -119,20 +123,23 @@ def _start_process(device: torch.device) -> subprocess.Popen[str]:
 
 
 def _import_path() -> str:
-    """PYTHONPATH with this package, which the command line may have found in its own directory, and
-    without empty entries, which mean the working directory.
+    """PYTHONPATH with the folder of this package and without empty entries.
+
+    The command line may have found the package in its own directory, which is not on the path of
+    the new process. Empty entries mean the working directory.
     """
     home = str(Path(recollect.__file__).parents[1])
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([home, *filter(None, given)])
 
 
-# ---- in such a process ----
+# ---- in a compiling process ----
 
 
 def _read_lines() -> Iterator[str]:
-    """What comes through the pipe, until nothing came for a while. Its end ends the process at
-    once, whatever it is doing.
+    """Yield the lines from the pipe until none has arrived for IDLE_S.
+
+    When the pipe is closed the process exits at once, whatever it is doing.
     """
     lines: SimpleQueue[str] = SimpleQueue()
 

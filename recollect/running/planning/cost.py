@@ -1,5 +1,5 @@
-"""What one member of a population needs, counted from its specification:
-parameters, memory and operations.
+"""The cost of one member of a population, counted from its specification: parameters, memory and
+operations.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from recollect.model.model import Model
 from recollect.spec.run import RunSpec
 
 FLOAT = 4  # bytes
-BACKWARD = 2  # forward passes that a backward pass costs
+BACKWARD = 2  # cost of a backward pass, in forward passes
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one member of a population needs."""
+    """The cost of one member of a population."""
 
     parameters: int
     memory_bytes: int
@@ -27,16 +27,16 @@ class Cost:
 
 
 def has_foreign_code(run: RunSpec) -> bool:
-    """Whether a mixer of this run is code from outside: a plugin, or a layer of another library."""
+    """Whether a mixer of this run is foreign code: a plugin, or a layer of another library."""
     return any(kind.foreign for kind in run.model.mixer.kinds())
 
 
 def cost(run: RunSpec) -> Cost:
-    """Counted on torch's meta device, which knows shapes and computes nothing; too high where a
-    device fuses what it keeps.
+    """Count the cost on torch's meta device, which knows shapes and computes nothing.
 
-    Code from outside may look at values, which are not there, or launch kernels of its own: it is
-    counted on the CPU, else on the GPU, and refused if it fails there too.
+    The memory is too high on devices whose fused kernels keep less. Foreign code may need values,
+    which the meta device does not have, or launch its own kernels. If it fails there, it is counted
+    on the CPU, then on the GPU, and refused if it fails on all of them.
     """
     try:
         return _count(run, torch.device("meta"))
@@ -51,7 +51,7 @@ def cost(run: RunSpec) -> Cost:
             last = error
     reason = str(last).partition("\n")[0]
     raise SpecError(
-        f"mixer {run.model.mixer.name} fails: {type(last).__name__}: {reason}; mend the plugin"
+        f"mixer {run.model.mixer.name} fails: {type(last).__name__}: {reason}; fix the plugin"
     ) from last
 
 
@@ -61,11 +61,11 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
         model = Model(run.model, 1, task.label_vocabulary, task.longest)
         tokens = torch.zeros(train.batch, task.train_length, dtype=torch.int64)
         where = torch.zeros(train.batch, task.labels_per_row, dtype=torch.int64)
-    if train.order == "seed":  # rows of each member's own, of which there is one
+    if train.order == "seed":  # each member has its own rows, and there is one member
         tokens, where = tokens[None], where[None]
     if device.type != "meta":
         initialise(model, [run.seed])
-    kept: dict[int, torch.UntypedStorage] = {}  # by address, and held so that no other one gets it
+    kept: dict[int, torch.UntypedStorage] = {}  # by address; held so that no address is reused
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -86,8 +86,9 @@ def _count(run: RunSpec, device: torch.device) -> Cost:
 
 
 def operations(run: RunSpec) -> int | None:
-    """Multiply-adds of a training step, from shapes alone and at once; None for code from outside,
-    which may not tell.
+    """Multiply-adds of a training step, computed quickly from shapes alone.
+
+    None if that fails, as it may for foreign code.
     """
     try:
         with torch.device("meta"):
@@ -101,7 +102,7 @@ def operations(run: RunSpec) -> int | None:
 def _operations(run: RunSpec, model: Model) -> int:
     width, tokens = run.model.width, run.train.batch * run.task.train_length
     labels = run.train.batch * run.task.labels_per_row
-    # Every matrix of the channel half is used once per token.
+    # Every matrix in the channel half of a block is used once per token.
     halves = [block.channel for block in model.layers if block.channel is not None]
     channel = sum(
         matrix[0].numel() for half in halves for matrix in half.parameters() if matrix.dim() == 3
@@ -111,8 +112,9 @@ def _operations(run: RunSpec, model: Model) -> int:
 
 
 def evaluation_stretch(run: RunSpec) -> float:
-    """How many times longer a run takes than its steps alone: an evaluation is a forward pass over
-    its rows (docs/decisions/evaluations-in-a-forecast.md).
+    """Time of a run with its evaluations, divided by the time of its steps alone.
+
+    An evaluation is a forward pass over its rows (docs/decisions/evaluations-in-a-forecast.md).
     """
     train, task = run.train, run.task
     step = (1 + BACKWARD) * train.batch * task.train_length

@@ -1,4 +1,4 @@
-"""What a sweep would cost, before it is started: populations, memory, time.
+"""Forecasts the cost of a sweep before it is started: populations, memory, time.
 
 Speed is measured on the device, not guessed.
 """
@@ -23,27 +23,28 @@ from recollect.spec.sweep import group_by_shape
 from recollect.tasks.build import task_of
 from recollect.training.environment import device_name
 
-# Further shapes are scaled from the nearest measured one by their operations, and so are those for
-# which no time is left: a forecast should not be waited for.
+# Limits on measuring, so that a forecast is quick. The time of all other shapes is scaled from the
+# nearest measured shape by their operations.
 MEASURED_SHAPES = 12
 MEASURE_S = 30.0
-# Run-steps it takes to find the best number of members, and to time two of them.
+# Run-steps needed to find the best number of members, and to time two members.
 PROBE_STEPS, TWO_STEPS = 40, 6
-# On a CPU, beside other programs, one step in many is undisturbed: shapes are timed a second time,
-# for a share of what they are to take and no longer in all.
+# While other programs use the CPU, only few steps are undisturbed. So shapes are timed a second
+# time: for at most this share of a shape's predicted time, and at most these seconds in total.
 AGAIN_SHARE, AGAIN_S = 0.1, 4.0
-# For the first look at a mixer, by the guessed speed; where it takes longer, with fewer rows.
+# The longest first look at a mixer, by the guessed speed; one that would take longer uses fewer
+# rows.
 FIRST_S = 1.0
 FEWEST_ROWS = 16
-# A look at every mixer before training: its seconds, and the least share of the guessed time that
-# it must be worth.
+# A first look at all mixers before training: its seconds, and the largest share of the guessed
+# training time that it may take.
 LOOK_S, LOOK_SHARE = 3.0, 0.05
 Tell = Callable[[int, int, RunSpec], None]  # shapes timed, shapes to time, the next one
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """One shape of a sweep."""
+    """The forecast for one shape of a sweep."""
 
     example: RunSpec
     runs: int
@@ -51,7 +52,7 @@ class Forecast:
     together: int  # members of a population
     parameters: int
     memory_bytes: int  # of one population
-    seconds: float  # for all that is todo
+    seconds: float  # for all todo runs
     measured: bool
 
     @property
@@ -60,13 +61,13 @@ class Forecast:
 
     @property
     def scaled(self) -> bool:
-        """By operations, from shapes that were measured."""
+        """Whether the time is scaled by operations from measured shapes."""
         return self.todo > 0 and not self.measured
 
 
 @dataclass(frozen=True)
 class _Packing:
-    """How runs of a shape were trained together while they were timed."""
+    """How many runs of a shape were timed together, and the memory they need."""
 
     together: int
     need: memory.Need
@@ -78,7 +79,10 @@ def forecast(
     device: torch.device,
     tell: Tell = lambda done, of, run: None,
 ) -> list[Forecast]:
-    """One entry per shape, in the order of the sweep. `tell` hears which shape is timed next."""
+    """Return one forecast per shape, in the order of the sweep.
+
+    `tell` is called before each shape is timed.
+    """
     groups = group_by_shape(runs)
     costs = {group[0].shape_id: cost(group[0]) for group in groups}
     todos = [
@@ -93,12 +97,14 @@ def forecast(
 
 
 def step_seconds(rows: Sequence[RunRow], device: torch.device) -> dict[str, float]:
-    """Seconds of a run-step by shape, before training goes on with these rows: as ended runs took
-    on such a device, and of mixers without any as a first look tells.
+    """Estimate the seconds of a run-step by shape, before training continues with these rows.
+
+    The estimate comes from ended runs on the same kind of device, and from a first look for mixers
+    without such runs.
     """
     steps: Counter[str] = Counter()
     seconds: defaultdict[str, float] = defaultdict(float)
-    shapes: dict[str, RunSpec | None] = {}  # by cell: far fewer than runs
+    shapes: dict[str, RunSpec | None] = {}  # by cell, since there are far fewer cells than runs
     for row in rows:
         if row.wall_s and row.steps and row.device == device_name(device):
             cell = cell_id(row.spec)
@@ -111,15 +117,17 @@ def step_seconds(rows: Sequence[RunRow], device: torch.device) -> dict[str, floa
     todo = [RunSpec.parse(row.spec) for row in rows if not row.is_finished]
     known = {run.model.mixer.name for run in shapes.values() if run is not None}
     unknown = [run for run in todo if run.model.mixer.name not in known]
-    alone = len(known | {run.model.mixer.name for run in unknown}) < 2  # it tells enough by itself
+    # A single mixer needs no first look: its own training soon shows its speed.
+    alone = len(known | {run.model.mixer.name for run in unknown}) < 2
     looked = {} if alone else first_look(unknown, device)
     return looked | {shape: seconds[shape] / steps[shape] for shape in steps}
 
 
 def first_look(runs: Sequence[RunSpec], device: torch.device) -> dict[str, float]:
-    """Seconds of a run-step by shape, of the smallest shape of each mixer: what training has not
-    come to yet can then be foretold. Nothing where that would not be worth the wait: a short sweep
-    is over soon, and a GPU has kernels to compile first.
+    """Time the smallest shape of each mixer; return the seconds of a run-step by shape.
+
+    This predicts the time of shapes that training has not reached. Returns nothing if the look is
+    not worth the wait: for a short sweep, and on a GPU, which has to compile kernels first.
     """
     guesses = SpeedModel(guessed_s(device), operations)
 
@@ -135,7 +143,7 @@ def first_look(runs: Sequence[RunSpec], device: torch.device) -> dict[str, float
     for todo in firsts:
         run = todo[0]
         few = _with_fewer_rows(todo, TWO_STEPS * guess(run), LOOK_S / len(firsts))
-        # Whatever is wrong with it, training will come to it, and say so.
+        # Training will meet the same error and report it.
         with contextlib.suppress(Exception):
             if time.monotonic() - start < LOOK_S:
                 measuring.time_shape(few, probe=False)
@@ -146,7 +154,7 @@ def first_look(runs: Sequence[RunSpec], device: torch.device) -> dict[str, float
 def _first_shapes(
     groups: Sequence[Sequence[RunSpec]], size: Callable[[RunSpec], float]
 ) -> list[Sequence[RunSpec]]:
-    """The smallest shape of every mixer, the smallest first."""
+    """The smallest shape of every mixer, in ascending order of size."""
     firsts: dict[str, Sequence[RunSpec]] = {}
     for group in sorted(groups, key=lambda group: size(group[0])):
         firsts.setdefault(group[0].model.mixer.name, group)
@@ -186,11 +194,13 @@ class _Measuring:
         self.threads = torch.get_num_threads()
         self.speeds = SpeedModel(guessed_s(device))
         self.packings: dict[str, _Packing] = {}  # by shape
-        self.shapes: set[str] = set()  # those of the sweep that were timed as they are
+        self.shapes: set[str] = set()  # shapes of the sweep that were timed with all their rows
 
     def measure(self, todos: Sequence[Sequence[RunSpec]], costs: dict[str, Cost]) -> None:
-        """The cheapest shape of every mixer, then the others, the cheapest first, while there is
-        time. A mixer whose cheapest shape takes long is timed with fewer rows before.
+        """Time the cheapest shape of every mixer, then the others in ascending order of cost, while
+        there is time.
+
+        A mixer whose cheapest shape takes long is first timed with fewer rows.
         """
         start = time.monotonic()
 
@@ -217,8 +227,9 @@ class _Measuring:
                 self._time_again(todo, AGAIN_S / len(self.shapes))
 
     def _time_again(self, todo: Sequence[RunSpec], most_s: float) -> None:
-        """The faster of this time and the one before counts; nothing where even the fewest steps
-        would take longer than that is worth.
+        """Time a shape again and keep the faster of both times.
+
+        Does nothing if even the fewest steps would take longer than the time allowed.
         """
         run, before = todo[0], self.speeds.seconds(todo[0]) or 0.0
         members = todo[: self.packings[run.shape_id].together]
@@ -228,7 +239,7 @@ class _Measuring:
             self.speeds.measure(run, min(before, self._run_step_s(members, patience_s)))
 
     def time_shape(self, todo: Sequence[RunSpec], probe: bool) -> None:
-        """As many members as train fastest, or without `probe` two."""
+        """Time a shape: with the number of members that trains fastest, or without `probe` two."""
         run = todo[0]
         together, need = min(2, len(todo)), memory.Need(cost(run).memory_bytes)
         if probe:
@@ -242,31 +253,33 @@ class _Measuring:
         self.packings[run.shape_id] = _Packing(together, need)
 
     def _run_step_s(self, members: Sequence[RunSpec], patience_s: float = 0.0) -> float:
-        """As timed, then reckoned with the evaluations and for the threads that will train."""
+        """Timed seconds of a run-step, corrected for evaluations and for training's threads."""
         with self._timing_threads(members[0]):
             task = task_of(members[0], self.device)
             seconds = speed.seconds_per_step(members, task, self.device, patience_s=patience_s)
         return evaluation_stretch(members[0]) * seconds / len(members) / self._gain(members[0])
 
     def _gain(self, run: RunSpec) -> float:
-        """How many times faster this shape should train than it is timed."""
+        """Expected speed of training a shape, divided by its speed when timed."""
         if self.device.type != "cpu":
             return 1.0
         return thread_gain(choose_threads(run, self.threads))
 
     def _timing_threads(self, run: RunSpec) -> contextlib.AbstractContextManager[int]:
-        """On a CPU a single one: beside other programs threads wait for one another, and compute
-        while they wait (docs/decisions/forecast-beside-others.md).
+        """Set the number of threads for timing: one on a CPU.
+
+        While other programs run, threads wait for one another and use CPU time while they wait
+        (docs/decisions/forecast-beside-others.md).
         """
         return threads_for(run, 1 if self.device.type == "cpu" else self.threads)
 
 
 def _with_fewer_rows(todo: Sequence[RunSpec], expected_s: float, most_s: float) -> list[RunSpec]:
-    """Two of these runs with so few rows that timing them should take `most_s`."""
+    """Return two of these runs, with the batch reduced so that timing them should take `most_s`."""
     batch = whole = todo[0].train.batch
     while batch % 2 == 0 and batch > FEWEST_ROWS and expected_s * batch / whole > most_s:
         batch //= 2
-    # Parsed anew: a copy would keep the identity of the shape it was copied from.
+    # Parse instead of copy: a copy would keep the shape id of its original.
     tables = [run.model_dump(mode="json") for run in todo[:2]]
     return [
         RunSpec.parse({**table, "train": table["train"] | {"batch": batch}}) for table in tables

@@ -1,4 +1,4 @@
-"""What this machine can run, and what is missing for more."""
+"""Describes what this machine can run, and what it lacks to run more."""
 
 import importlib.util
 import platform
@@ -22,7 +22,7 @@ class Finding:
 
 
 def describe_machine() -> list[Finding]:
-    """Everything a run's speed and numbers depend on."""
+    """Return the properties of this machine that a run's speed and numbers depend on."""
     cpu = torch.device("cpu")
     return [
         Finding("recollect", recollect.__version__),

@@ -1,9 +1,9 @@
-"""How many runs train together.
+"""Decides how many runs train together.
 
-On a CPU a population is not always faster than a loop (a large one falls out of the caches), so its
-size is measured, within the memory that is counted without computing. On a GPU the larger one is
-the faster one, so memory decides; what is kept there depends on the kernels, so the count is
-replaced by what two small populations allocate on this very device.
+On a CPU a population is not always faster than a loop (a large one does not fit into the caches).
+So its size is measured, up to the memory limit, which is counted without computing. On a GPU larger
+populations are faster, so memory decides. How much memory is kept there depends on the kernels, so
+the count is replaced by the memory that two small populations allocate on the same device.
 """
 
 import math
@@ -22,25 +22,27 @@ from recollect.tasks.base import Task
 from recollect.training.allocator import trim_freed_memory
 from recollect.training.population import Population
 
-MEMORY_SHARE = 0.7  # of what is free: the rest is for temporaries, the data and other programs
-# Of what is free where memory was measured: temporaries and data are in it already.
+# Share of free memory that may be used, if the need is counted. The rest is for temporaries, the
+# data and other programs.
+MEMORY_SHARE = 0.7
+# The same if the need is measured, since that includes temporaries and data.
 MEASURED_SHARE = 0.85
 TRIED = (2, 4)  # members of the two populations whose memory is measured
-# A larger pack must be this much faster per run, else the smaller one wins: it takes less memory
-# and makes finer progress.
+# A larger pack must be this many times faster per run. Otherwise the smaller one is used: it takes
+# less memory and makes finer progress.
 WORTHWHILE = 1.05
-PROBE_SHARE = 0.02  # of the estimated work may go into measuring
-# Of the places must be free before others join: a pack of a few would not be worth its start.
+PROBE_SHARE = 0.02  # the largest share of the estimated work that measuring may take
+# Share of the places that must be free before runs join: a small pack would not repay its start.
 JOIN_SHARE = 0.25
-# Runs that fill a GPU: in larger populations a run-step is hardly any faster
+# Number of runs that fill a GPU: in larger populations a run-step is hardly any faster
 # (docs/decisions/packs-side-by-side.md).
 FULL = 16
 
 
 @dataclass(frozen=True)
 class Need:
-    """The memory of a population of n members, `fixed + n * member` bytes, and the share of what is
-    free that it may take.
+    """The memory of a population of n members, `fixed + n * member` bytes, and the share of free
+    memory that it may take.
     """
 
     member: int
@@ -48,17 +50,17 @@ class Need:
     share: float = MEMORY_SHARE
 
     def fits(self, free: int) -> bool:
-        """Whether one member does."""
+        """Whether one member fits."""
         return self.fixed + self.member <= self.share * free
 
     def fitting(self, free: int) -> int:
-        """How many members fit; at least one is tried."""
+        """How many members fit; at least 1."""
         return max(1, int((self.share * free - self.fixed) / self.member))
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that could be used now."""
-    # What an earlier population left is ours to use, but the system counts it as taken.
+    """Bytes that can be used now."""
+    # The system counts memory cached from an earlier population as used, so release it first.
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
@@ -72,12 +74,10 @@ def free_memory(device: torch.device) -> int:
 
 
 def measure_allocation(members: Sequence[RunSpec], task: Task, device: torch.device) -> int:
-    """The most bytes these members have on a GPU at once while they train
-    and are evaluated.
-    """
+    """Peak bytes of these members on a GPU while they train and are evaluated."""
     torch.cuda.empty_cache()
     for split in ("train", *task.test_splits):
-        task.batch(split, 0)  # what the data need is not theirs
+        task.batch(split, 0)  # allocate the data first, so that they are not counted
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     population = Population(members, task, device)
@@ -96,15 +96,17 @@ def estimate_need(
     free: int,
     measure: Measure = measure_allocation,
 ) -> Need:
-    """What a population of runs of this shape needs: counted on a CPU; on a GPU a line through two
-    measured points, if those fit into the memory that is `free`.
+    """Estimate the memory that a population of runs of this shape needs.
+
+    On a CPU it is counted. On a GPU it is a line through two measured points, if the populations
+    measured fit into the `free` memory.
     """
     counted = Need(cost(runs[0]).memory_bytes)
     small, large = TRIED
     if device.type == "cpu" or counted.fitting(free) < large:
-        return counted  # nothing fuses, or too large to try out
-    # What a member needs does not depend on its seed or rate: where there are too few runs, some
-    # stand for two. The first population is for what libraries allocate once.
+        return counted  # a CPU fuses nothing, so the count is right; or it is too large to try out
+    # The need of a member does not depend on its seed or rate, so runs are repeated if there are
+    # too few. The first population takes the memory that libraries allocate once.
     _, few, more = (
         measure([runs[i % len(runs)] for i in range(size)], task, device)
         for size in (small, small, large)
@@ -120,8 +122,8 @@ def pack_size(
     need: Need,
     free: int,
 ) -> int:
-    """The number of these same-shaped runs that should train together: of the memory that is `free`
-    they `need` so much.
+    """The number of these runs of one shape that should train together, given their memory `need`
+    and the `free` memory.
     """
     fits = need.fitting(free)
     if device.type != "cpu":
@@ -140,18 +142,19 @@ def pack_size(
 
 
 def even_pack_size(runs: int, largest: int) -> int:
-    """The size of the next of as few packs as needed, all about equally large: a small last one
-    would not fill the device.
+    """The size of the next pack, if `runs` form as few packs as possible of about equal size.
+
+    A small last pack would not fill the device.
     """
     return -(-runs // max(1, -(-runs // largest)))
 
 
 def count_joining(waiting: int, taken: int, largest: int, places: int) -> int:
-    """How many of the runs that wait should begin while `taken` train and `largest` may.
+    """How many of the `waiting` runs should begin while `taken` runs train and `largest` may.
 
-    At first as many as make all packs about equally large. Later as many as have ended of the
-    `places` that were once taken, or all that wait if they fit; but not before JOIN_SHARE of the
-    places is free.
+    At first, the number that makes all packs about equally large. Later, as many as have ended of
+    the `places` that were taken at the most, or all waiting runs if they fit, but not before
+    JOIN_SHARE of the places is free.
     """
     room = min(waiting, min(largest, max(even_pack_size(waiting + taken, largest), places)) - taken)
     return 0 if taken and room < min(waiting, JOIN_SHARE * largest) else room

@@ -1,11 +1,11 @@
-"""What of a folder is trained next: its sweeps in the order of planning, each as it was asked for.
+"""Chooses what a folder trains next: its sweeps in the order of planning, each as requested.
 
 A sweep is trained in full, or only as far as a search needs (searching/searches.py); the folder
-remembers which. What is begun comes before all of them. On a GPU, which a round of one sweep may
-not fill, rounds of several are one stage.
+remembers which. Runs that were begun come before all sweeps. On a GPU, which a round of one sweep
+may not fill, rounds of several sweeps form one stage.
 Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
-`--search all` was asked for: then one cell is completed after another, the cheapest first. All of
-it is read from the store, so a folder goes on wherever it was stopped.
+`--search all` was requested: then one cell is completed after another, the cheapest first. All of
+it is read from the store, so a stopped folder continues where it was.
 """
 
 import json
@@ -20,14 +20,14 @@ from recollect.running.searching.searches import IN_ROUNDS, next_runs, search_st
 from recollect.store import Store
 
 IN_FULL = "all"
-# Of the store's own notes on itself: the names of the sweeps that are trained so.
+# Keys in the store's metadata; each value lists the names of the sweeps trained in that way.
 _NOTES = {"edges": "search", "best": "search for best", IN_FULL: "search in full"}
 
 NextStage = Callable[[Sequence[RunRow]], Stage | None]
 
 
 def remember_search(store: Store, names: Iterable[str], search: str | None) -> None:
-    """How these sweeps are trained from now on; None: in full, and in any order."""
+    """Store how these sweeps are trained from now on; None means in full and in any order."""
     for kind, note in _NOTES.items():
         before = set(_names(store, note))
         after = before | set(names) if search == kind else before - set(names)
@@ -36,13 +36,14 @@ def remember_search(store: Store, names: Iterable[str], search: str | None) -> N
 
 
 def searched_sweeps(store: Store) -> dict[str, str]:
-    """The sweeps whose search is not over, by name, and which search it is."""
+    """The kind of search of each sweep whose search is not over, by name of the sweep."""
     return {name: kind for kind in IN_ROUNDS for name in _names(store, _NOTES[kind])}
 
 
 def sweeps_by_name(store: Store) -> dict[str, frozenset[str]]:
-    """The runs of each sweep, in the order of planning; one whose file has changed since, and which
-    was then planned again, has the runs of both.
+    """The run ids of each sweep, by name and in the order of planning.
+
+    A sweep whose file has changed and which was planned again has the runs of both versions.
     """
     found: dict[str, frozenset[str]] = {}
     for sweep in store.sweeps():
@@ -57,8 +58,10 @@ def _names(store: Store, note: str) -> list[str]:
 def order_of(
     store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore, wanted: int = 1
 ) -> NextStage:
-    """Chooses the next stage of the folder, or None when nothing is left that was asked for.
-    `wanted`: rounds of the sweeps that follow are added until there are so many runs.
+    """Return a function that chooses the next stage of the folder from its rows.
+
+    The function returns None when nothing requested is left. `wanted`: rounds of the following
+    sweeps are added until the stage has this many runs.
     """
     searched, in_full = searched_sweeps(store), set(_names(store, _NOTES[IN_FULL]))
     sweeps = sweeps_by_name(store)
@@ -67,7 +70,7 @@ def order_of(
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
-        rounds: dict[str, None] = {}  # runs, in order
+        rounds: dict[str, None] = {}  # run ids, in order
         for name, run_ids in sweeps.items():
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
@@ -94,14 +97,14 @@ def order_of(
 
 @dataclass(frozen=True)
 class AskedFor:
-    """The runs of a folder that are todo and that some sweep still asks for."""
+    """The todo runs of a folder that a sweep still needs or may need."""
 
     in_full: frozenset[str]
-    searched: frozenset[str]  # some of these, a search will say which
+    searched: frozenset[str]  # a search will choose some of these
 
 
 def asked_for(store: Store, rows: Sequence[RunRow]) -> AskedFor:
-    """What is in neither part is not needed by any search."""
+    """Return the todo runs that are or may be needed; no search needs the others."""
     searched = searched_sweeps(store)
     todo = {row.run_id for row in rows if row.status == "todo"}
     in_full: set[str] = set()
@@ -119,7 +122,7 @@ def asked_for(store: Store, rows: Sequence[RunRow]) -> AskedFor:
 
 
 def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:
-    """How far the search of each sweep has come, in words."""
+    """The progress of each sweep's search, as text."""
     searched, texts = searched_sweeps(store), []
     for name, run_ids in sweeps_by_name(store).items():
         if name in searched:

@@ -1,11 +1,11 @@
-"""A shape's kernels compiled in several threads at once,
-instead of one after the other when each is first launched.
+"""Compiles a shape's kernels in several threads at once, instead of one after the other when each
+is first launched.
 
-A dry run makes a step and an evaluation in which every launch of a Triton kernel is an order to
-compile it. What a kernel would have written is whatever the memory held, so the population of a dry
-run is thrown away, and nothing may be computed on the host, or looked up on the device, from what a
-kernel has made. Threads suffice: Triton's passes, the assembler and the C compiler for a kernel's
-launcher run outside of Python's lock.
+A dry run makes a step and an evaluation in which every launch of a Triton kernel only compiles it.
+The outputs of the kernels then hold whatever was in memory. So the population of a dry run is
+thrown away, and its code must not compute on the host, or index on the device, with a kernel's
+output. Threads suffice: Triton's passes, the assembler and the C compiler for a kernel's launcher
+run without holding Python's lock.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ from recollect.spec.run import RunSpec
 from recollect.tasks.base import Task
 from recollect.training.population import Population
 
-MEMBERS = (1, 2)  # kernels know no more about how many there are
+MEMBERS = (1, 2)  # kernels are specialised only for one member and for several
 MOST_THREADS = 12
 
 
 def compiles(device: torch.device) -> bool:
-    """Whether anything is compiled for this device at all."""
+    """Whether kernels are compiled for this device at all."""
     return device.type == "cuda" and dispatch.has_triton()
 
 
 def precompile(run: RunSpec, task: Task, device: torch.device) -> None:
-    """Have all kernels ready that runs of this shape need.
+    """Compile all kernels that runs of this shape need.
 
-    Code from outside compiles what it likes when it likes. Whatever fails here fails, or does not,
-    when the shape is trained.
+    Foreign code is skipped, since it decides itself what to compile and when. Errors are ignored
+    here: training meets and reports them if they are real.
     """
     if not compiles(device) or has_foreign_code(run):
         return
@@ -50,8 +50,9 @@ def precompile(run: RunSpec, task: Task, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def _compiled_in_threads(device: torch.device) -> Iterator[None]:
-    """Kernels that are launched inside are compiled and loaded by some threads, and not run; at the
-    end all of them are.
+    """A context in which launched kernels are compiled and loaded by several threads, and not run.
+
+    All of them are compiled when the context ends.
     """
     import triton
 
@@ -61,15 +62,16 @@ def _compiled_in_threads(device: torch.device) -> Iterator[None]:
         _LoadingPool(threads, initializer=torch.cuda.set_device, initargs=(index,)) as pool,
         triton.AsyncCompileMode(pool, ignore_errors=True),
         _no_launches(),
-        # The backward pass in this thread: Triton looks up in the current one how it compiles.
+        # Run the backward pass in this thread, since Triton's compile mode is set per thread.
         torch.autograd.set_multithreading_enabled(False),
     ):
         yield
 
 
 class _LoadingPool(ThreadPoolExecutor):
-    """Loads onto the device what it has compiled:
-    that compiles once more, the C function which launches the kernel.
+    """Compiles kernels and loads them onto the device.
+
+    Loading compiles too: the C function that launches the kernel.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -83,7 +85,7 @@ class _LoadingPool(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def _no_launches() -> Iterator[None]:
-    """Triton has a mode of its own for that, per call: all calls get it."""
+    """A context in which all kernel calls use `warmup=True`, Triton's mode that only compiles."""
     from triton.runtime.jit import JITFunction
 
     launch = JITFunction.run

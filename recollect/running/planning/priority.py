@@ -1,20 +1,20 @@
-"""What to train first when time is short:
-rows so far in, the next runs out. Looks at nothing but the rows.
+"""Chooses what to train first when time is short: the next runs, given the rows so far. It depends
+on nothing but the rows.
 
-A sweep is planned as a whole, so that a report can say what is missing; with a budget it is trained
-in stages, and after each the rows are looked at again. The first of these that has something to do
+A sweep is planned as a whole, so that a report can say what is missing. With a budget it is trained
+in stages, and the rows are read again after each. The first of these stages that has runs to train
 is next:
 
-  begun    what an earlier call had to leave half way
-  coarse   in every cell (all but rate and seed) a coarse grid of rates, one seed: Zoology's four if
-           they are planned, and others at least COARSE decades from what is there
-  edges    between a rate that solves the task and its neighbour that does not, the rate in the
-           middle, until none is left between; beyond the last rate tried, if it solves the task,
-           the next
-  search   the other rates of cells that nothing has solved yet, from the best outwards: a coarse
+  begun    runs that an earlier call left unfinished
+  coarse   in every cell (all settings but rate and seed) a coarse grid of rates, one seed:
+           Zoology's four if they are planned, and others at least COARSE decades from those chosen
+  edges    the rate in the middle between a rate that solves the task and its neighbour that does
+           not, until none is left between; if the last rate tried solves the task, the next rate
+           beyond it
+  search   the other rates of cells that no rate has solved yet, from the best outwards: a coarse
            grid misses a narrow window
-  seeds    one more seed at the telling rates: those whose verdict (solved, between, chance) is not
-           that of all their neighbours
+  seeds    one more seed at the telling rates: those between chance and solved, and those whose
+           verdict (solved, between, chance) differs from a neighbour's
   rest     everything else, rates before seeds
 
 So a cell that is solved at every rate, or at chance at every rate, gets nothing more before `rest`.
@@ -38,7 +38,7 @@ from recollect.rows import RunRow
 from recollect.running.searching.rounds import todo_rows
 
 COARSE = 0.6  # decades
-NEAR_CHANCE = 0.1  # above chance and still no sign of recall: positions alone give a little
+NEAR_CHANCE = 0.1  # scores up to this far above chance show no recall: positions give a little
 Name = Literal["begun", "coarse", "edges", "search", "seeds", "rest", "round"]
 ABOUT: dict[Name, str] = {
     "begun": "what was begun",
@@ -53,7 +53,7 @@ ABOUT: dict[Name, str] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Runs that should be trained next, the most telling of each cell first."""
+    """The runs to train next, the most telling of each cell first."""
 
     name: Name
     run_ids: tuple[str, ...]
@@ -73,8 +73,8 @@ def next_stage(rows: Sequence[RunRow]) -> Stage | None:
 
 
 def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, resume: str) -> str:
-    """What a call with a budget leaves behind, the `stage` that is next, and the command `resume`
-    to go on with.
+    """The text after a call with a budget: what is trained and what is left, the next `stage`, and
+    the command `resume` to continue with.
     """
     counts = count_statuses(rows)
     begun = sum(row.status == "todo" and row.attempt > 0 for row in rows)
@@ -86,7 +86,7 @@ def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, res
     return (
         f"the budget of {minutes:g} min is spent: {ended} of {count_text(len(rows), 'run')} "
         f"have a result, {left}; next: {ABOUT[stage.name]}\n"
-        f"go on with `{resume} --budget {minutes:g}`, or without a limit with `{resume}`"
+        f"continue with `{resume} --budget {minutes:g}`, or without a limit with `{resume}`"
     )
 
 
@@ -96,7 +96,7 @@ def _coarse(cell: Cell) -> list[RunRow]:
 
 
 def coarse_rates(rates: Sequence[float]) -> list[float]:
-    """Of ascending rates the first to try."""
+    """The first rates to try; `rates` are ascending."""
     chosen = [rate for rate in rates if is_sparse_rate(rate)]
     for rate in rates:
         if all(abs(math.log10(rate / other)) >= COARSE for other in chosen):
@@ -106,9 +106,10 @@ def coarse_rates(rates: Sequence[float]) -> list[float]:
 
 def _edges(cell: Cell) -> list[RunRow]:
     chosen: list[Rate] = []
-    gap: list[Rate] = []  # rates without a score since the last one with
+    gap: list[Rate] = []  # untried rates since the last one with a score
     untried = _untried(cell)
-    before: bool | None = None  # whether that solved it; None: there is none, as beyond the last
+    # Whether the last rate with a score solved the task; None before the first and after the last.
+    before: bool | None = None
     for rate in (*cell.rates, None):
         if rate is not None and not rate.scores:
             if rate in untried and todo_rows(rate):
@@ -160,7 +161,7 @@ def _kind(rate: Rate, chance: float) -> str:
 
 
 def _untried(cell: Cell) -> list[Rate]:
-    """Rates without a score that nobody trains now either."""
+    """Rates without a score and without a run in training."""
     return [
         rate
         for rate in cell.rates
@@ -169,14 +170,14 @@ def _untried(cell: Cell) -> list[Rate]:
 
 
 def _fewest(rates: Sequence[Rate], cell: Cell) -> list[RunRow]:
-    """One run more where there are the fewest."""
+    """One more run at each of the rates with the fewest scores."""
     least = min((len(rate.scores) for rate in rates), default=0)
     return _first([rate for rate in rates if len(rate.scores) == least], centre=cell.best)
 
 
 def _first(rates: Sequence[Rate], centre: Rate | None) -> list[RunRow]:
-    """The first run that is todo of each rate, from the centre outwards (without one,
-    from the middle).
+    """The first todo run of each rate, ordered outwards from `centre`; without one, from the middle
+    of the rates.
     """
     if not rates:
         return []

@@ -1,8 +1,8 @@
-"""How fast shapes train on a device: one model of speed, asked by the forecast, the budget, the
-progress and the choice of processes.
+"""The speed of training shapes on a device: one model, used by the forecast, the budget, the
+progress view and the choice of processes.
 
-A run-step is one optimiser step of one run, here with its share of the run's evaluations; mixers
-differ in its seconds by tens, so each shape counts at its own.
+A run-step is one optimiser step of one run, here with its share of the run's evaluations. Its time
+differs between mixers by factors of tens, so each shape has its own.
 """
 
 import math
@@ -18,27 +18,33 @@ from recollect.tasks.base import Task
 from recollect.training.graph import WARM_CALLS
 from recollect.training.population import Population
 
-# Steps that are timed for one number, the fewest and, while they are quick, the most.
+# Steps timed for one number: the fewest, and the most while they take less than TIMED_S together.
 FEWEST_TIMED, MOST_TIMED, TIMED_S = 2, 8, 0.1
-# Seconds of a multiply-add before anything was measured: rather too slow than too fast.
+# Assumed seconds of a multiply-add before anything is measured: rather too slow than too fast.
 GUESSED_S = {"cpu": 5e-11, "cuda": 1e-13}
 
 
 def guessed_s(device: torch.device) -> float:
-    """Seconds of a multiply-add on a device of this kind."""
+    """Assumed seconds of a multiply-add on a device of this kind."""
     return GUESSED_S.get(device.type, min(GUESSED_S.values()))
 
 
 def count_operations(run: RunSpec) -> int | None:
-    """Multiply-adds of a training step, also of code from outside."""
+    """Multiply-adds of a training step, also for foreign code."""
     return operations(run) or cost(run).operations
 
 
 class SpeedModel:
-    """Seconds of a run-step by shape: as learnt from what was trained; or as measured, times how
-    much longer training took of shapes that are known both ways (other processes, checkpoints);
-    else scaled by operations from the nearest known shape of the same mixer, else from all known
-    ones; else guessed.
+    """Seconds of a run-step by shape.
+
+    They come from the first of these sources that is available:
+
+      learnt     from training of the shape
+      measured   for the shape, times the ratio of training time to measured time over shapes known
+                 both ways (training is slowed by other processes and checkpoints)
+      scaled     by operations, from the nearest known shape of the same mixer, else from all known
+                 shapes
+      guessed    from operations
     """
 
     def __init__(
@@ -46,19 +52,21 @@ class SpeedModel:
         guess_s: float | None = None,
         count: Callable[[RunSpec], int | None] = count_operations,
     ):
-        """`guess_s`: seconds of a multiply-add; without one nothing is said before a first number.
-        `count`: multiply-adds of a training step; None where it is unknown.
+        """`guess_s`: assumed seconds of a multiply-add; without it, nothing is known before the
+        first measurement. `count`: returns the multiply-adds of a training step, None if unknown.
         """
         self._guess_s, self._count = guess_s, count
-        self._examples: dict[str, RunSpec] = {}  # all by shape
+        # All by shape.
+        self._examples: dict[str, RunSpec] = {}
         self._operations: dict[str, float | None] = {}
         self._measured: dict[str, float] = {}
         self._run_steps: defaultdict[str, int] = defaultdict(int)
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def measure(self, run: RunSpec, seconds: float) -> None:
-        """A run-step of this shape takes so long, its share of the evaluations included; replaces
-        what smaller packs may have taught.
+        """Record the measured seconds of a run-step, including its share of the evaluations.
+
+        This replaces what was learnt from training, perhaps in smaller packs.
         """
         self._examples.setdefault(run.shape_id, run)
         self._measured[run.shape_id] = seconds
@@ -66,13 +74,13 @@ class SpeedModel:
         self._seconds.pop(run.shape_id, None)
 
     def learn(self, run: RunSpec, run_steps: int, seconds: float) -> None:
-        """Training made so many run-steps of this shape in so many seconds."""
+        """Record that training made this number of run-steps of a shape in these seconds."""
         self._examples.setdefault(run.shape_id, run)
         self._run_steps[run.shape_id] += run_steps
         self._seconds[run.shape_id] += seconds
 
     def seconds(self, run: RunSpec) -> float | None:
-        """Of one run-step; None where nothing is known and nothing may be guessed."""
+        """Seconds of one run-step; None if nothing is known and there is no guess."""
         own = self._known_seconds(run.shape_id)
         if own is not None:
             return own
@@ -92,7 +100,7 @@ class SpeedModel:
         return seconds * work / made
 
     def nearest(self, run: RunSpec) -> RunSpec | None:
-        """A run of the known shape that is most like this one: by mixer, then by operations."""
+        """A run of the known shape most similar to this one: by mixer, then by operations."""
 
         def distance(other: RunSpec) -> tuple[bool, float]:
             one, two = self._work(run), self._work(other)
@@ -102,7 +110,7 @@ class SpeedModel:
         return min(self._known(), key=distance, default=None)
 
     def is_known(self, run: RunSpec) -> bool:
-        """Whether this very shape was measured or trained."""
+        """Whether this shape itself was measured or trained."""
         return self._known_seconds(run.shape_id) is not None
 
     def _known(self) -> list[RunSpec]:
@@ -119,7 +127,7 @@ class SpeedModel:
         return None if measured is None else measured * self._slowdown()
 
     def _slowdown(self) -> float:
-        """How much longer training took than what was measured before it began."""
+        """Time that training took, divided by the time measured before it began."""
         both = [shape for shape in self._measured if self._run_steps.get(shape)]
         expected = math.fsum(self._measured[shape] * self._run_steps[shape] for shape in both)
         took = math.fsum(self._seconds[shape] for shape in both)
@@ -136,28 +144,29 @@ class SpeedModel:
 class WorkLeft:
     """The run-steps that a sweep still has to make, by shape, and the seconds they should take.
 
-    A run that has not begun counts with the share of its steps that those before it made, of its
-    shape or else of its mixer: some end early. One under way counts in full, and so does every run
-    of a mixer before the first of it has begun.
+    Some runs end early. So a run that has not begun counts with the mean share of their steps that
+    earlier runs made, of its shape or else of its mixer. A run in training counts in full, and so
+    does every run of a mixer before the first of them has begun.
     """
 
     def __init__(self, speeds: SpeedModel):
         self.speeds = speeds
-        self._examples: dict[str, RunSpec] = {}  # all by shape
+        # By shape, in steps.
+        self._examples: dict[str, RunSpec] = {}
         self._left: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()  # of these, steps of runs that have not begun
+        self._waiting: Counter[str] = Counter()  # the part of _left of runs that have not begun
         self._planned: Counter[str] = Counter()  # of runs that have begun
-        self._expected: Counter[str] = Counter()  # of these, steps that they made or should make
-        self._begun: set[str] = set()  # runs
+        self._expected: Counter[str] = Counter()  # steps that these runs made or should make
+        self._begun: set[str] = set()  # run ids
 
     @property
     def run_steps(self) -> int:
-        """If no run ends early."""
+        """The run-steps left if no run ends early."""
         return sum(self._left.values())
 
     @property
     def seconds(self) -> float | None:
-        """For one process; None where nothing is known of a shape's speed, or nothing is left."""
+        """Seconds left for one process; None if a shape's speed is unknown or no run is known."""
         if not self._examples:
             return None
         by_mixer = self._shares_by_mixer()
@@ -174,30 +183,30 @@ class WorkLeft:
         return total
 
     def plan(self, run: RunSpec) -> None:
-        """It has to be trained."""
+        """Add a run that has to be trained."""
         self._examples.setdefault(run.shape_id, run)
         self._left[run.shape_id] += run.train.steps
         self._waiting[run.shape_id] += run.train.steps
 
     def begin(self, run: RunSpec) -> None:
-        """It trains, perhaps not for the first time."""
+        """Record that a run trains, perhaps not for the first time."""
         if run.run_id not in self._begun:
             self._begun.add(run.run_id)
             self.note(run, run.train.steps)
             self._waiting[run.shape_id] -= min(run.train.steps, self._waiting[run.shape_id])
 
     def note(self, run: RunSpec, made: int) -> None:
-        """A run like this one had ended before, after so many steps."""
+        """Record that a run of this shape ended earlier, after `made` steps."""
         self._examples.setdefault(run.shape_id, run)
         self._planned[run.shape_id] += run.train.steps
         self._expected[run.shape_id] += made
 
     def move(self, shape_id: str, run_steps: int) -> None:
-        """So many fewer are left; more, if it is less than 0."""
+        """Subtract run-steps from those left; a negative number adds."""
         self._left[shape_id] -= run_steps
 
     def end(self, run: RunSpec, made: int) -> None:
-        """It made so many steps and will make no more."""
+        """Record that a run has ended after `made` steps."""
         self.begin(run)
         self._expected[run.shape_id] -= run.train.steps - made
 
@@ -221,21 +230,23 @@ def seconds_per_step(
     clock: Callable[[], float] | None = None,
     patience_s: float = 0.0,
 ) -> float:
-    """One optimiser step of these members together, the fastest of several, after those that warm
-    up and record. Without a `clock`: as if nothing else used the machine. `patience_s`: so long, by
-    the time of day, a fast one is waited for at least.
+    """Seconds of one optimiser step of these members together.
+
+    Returns the fastest of several steps, after the steps that warm up and record. Without a
+    `clock`, other programs are left out as far as possible (undisturbed_clock). `patience_s`: go on
+    timing for at least this long, in wall-clock time, to find a fast step.
     """
     clock, patience = clock or undisturbed_clock(device), time.monotonic() + patience_s
     population = Population(members, task, device)
 
     def step() -> None:
-        population.restart_clock()  # the shortest run has this step, its batch and its rate
+        population.restart_clock()  # every run, however short, has this step, its batch and rate
         population.train_step(population.next_rows())
 
     for _ in range(warm_steps(device)):
         step()
     found: list[float] = []
-    # A GPU is asked for several steps at a time: it computes one while the next is prepared.
+    # On a GPU several steps are timed at once, since it computes one while the next is prepared.
     together = 1 if device.type == "cpu" else FEWEST_TIMED
     while (
         len(found) < FEWEST_TIMED
@@ -252,20 +263,20 @@ def seconds_per_step(
 
 
 def undisturbed_clock(device: torch.device) -> Callable[[], float]:
-    """On a CPU the time that this thread computed: it takes part in all that torch computes, and
-    other programs count only as far as they share its caches and its core.
+    """A clock that other programs disturb little: on a CPU, the computing time of this thread.
+
+    This thread takes part in everything that torch computes. Other programs count only as far as
+    they share its caches and its core.
     """
     return time.thread_time if device.type == "cpu" else time.perf_counter
 
 
 def warm_steps(device: torch.device) -> int:
-    """Steps before a step takes as long as all later ones:
-    on a GPU the one that records comes last.
-    """
+    """Number of steps before the time of a step is constant; on a GPU the last of them records."""
     return WARM_CALLS + 1 if device.type == "cuda" else 1
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done all it was asked for."""
+    """Wait until the device has done all its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

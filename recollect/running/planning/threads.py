@@ -1,5 +1,5 @@
-"""CPU threads by a run's shape. The number is torch's, for the whole process:
-it is set for a while and put back.
+"""The number of CPU threads by a run's shape. It is torch's setting for the whole process, so it is
+set for a while and then restored.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ import torch
 from recollect.spec.run import RunSpec
 from recollect.training.population import ROW_MULTIPLE
 
-# Tokens x layers x width^2 of a step with more than one thread; in the smallest one measured, 1.6
-# million, a second pays (docs/decisions/threads-on-a-cpu.md).
+# Tokens x layers x width^2 from which a step has more than one thread. At the smallest measured,
+# 1.6 million, a second thread makes it faster (docs/decisions/threads-on-a-cpu.md).
 LARGE_STEP = 1_000_000
-GAIN = 1.4  # of twice as many threads: 1.3 to 1.5 were measured there
+GAIN = 1.4  # speed-up from doubling the threads; 1.3 to 1.5 were measured there
 
 
 @contextlib.contextmanager
 def threads_for(run: RunSpec, available: int) -> Iterator[int]:
-    """Compute with as many threads as the shape of `run` has, then with as many as before."""
+    """Compute with the number of threads for the shape of `run`, then restore the old number."""
     before, wanted = torch.get_num_threads(), choose_threads(run, available)
     torch.set_num_threads(wanted)
     try:
@@ -29,13 +29,13 @@ def threads_for(run: RunSpec, available: int) -> Iterator[int]:
 
 
 def choose_threads(run: RunSpec, available: int) -> int:
-    """The number of CPU threads for a run's shape:
-    a power of two whose shares of a batch are whole blocks.
+    """The number of CPU threads for a run's shape: a power of two that divides the batch into whole
+    blocks.
 
-    Otherwise rows have to be padded (see Population._pad_rows), and with an odd number of threads
-    nothing would help. A step smaller than any measured has one thread. The rule depends on the
-    specification alone, not on a measurement: bits depend on the number of threads, and a resumed
-    run must have as many as before.
+    Otherwise rows have to be padded (see Population._pad_rows), and padding does not help with an
+    odd number of threads. A step smaller than any measured has one thread. The rule depends on the
+    specification and not on a measurement: bits depend on the number of threads, and a resumed run
+    must have as many as before.
     """
     used = 1
     work = run.train.batch * run.task.train_length * run.model.depth * run.model.width**2
@@ -49,5 +49,5 @@ def choose_threads(run: RunSpec, available: int) -> int:
 
 
 def thread_gain(threads: int) -> float:
-    """How many times faster a step should be than with one thread, where nothing else computes."""
+    """Expected speed-up of a step over one thread, on a machine without other load."""
     return GAIN ** math.log2(threads)

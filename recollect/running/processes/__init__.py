@@ -1,7 +1,7 @@
-"""Several processes that train one folder: on a CPU, processes of one thread each use the cores
+"""Several processes that train one folder. On a CPU, processes with one thread each use the cores
 better than threads do.
 
-They share nothing but the store, whose claims keep them apart. Whichever of them dies, and
-whenever, the next start heals it. A run has as many threads as its specification gives it, however
-many processes there are, so no number depends on that.
+The processes share only the store, whose claims keep them from training the same run. If any of
+them dies, at any time, the next start recovers its work. The number of threads of a run follows
+from its specification and not from the number of processes, so no result depends on the latter.
 """

@@ -1,8 +1,8 @@
-"""What runs in one of several processes: an ordinary worker that tells its parent how it ended, and
-does not outlive it.
+"""The code of one of several processes: an ordinary worker that reports to its parent how it ended
+and does not outlive it.
 
-Nothing heavy is imported before the parent is watched: a process whose parent dies while torch is
-loading ends too.
+Heavy modules are imported only after the process watches its parent. So it also ends if the parent
+dies while torch is loading.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from recollect.running.events import Event, Remark
     from recollect.running.planning.priority import Stage
 
-# To save in, after the parent is gone. What takes longer is cut off: the last checkpoint holds.
+# Time to save in after the parent has died. A longer save is cut off; the last checkpoint remains.
 GRACE_S = 1.5
-LOOK_EVERY_S = 0.2  # at signals, while the parent is waited for
+LOOK_EVERY_S = 0.2  # interval between looks at signals, while it waits for the parent
 ORPHANED = 128 + signal.SIGTERM
 
 
 class Said(Enum):
-    """What a process tells its parent; an error that ends it is told as that error."""
+    """Messages of a process to its parent; an error that ends the process is sent as itself."""
 
     STARTED = "it trains from now on"
     FREE = "it waits to be told what is next"
@@ -48,23 +48,23 @@ class Said(Enum):
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a process trains, and with what."""
+    """The folder that a process trains, and the resources and options that it uses."""
 
     folder: Path
     share: DeviceShare
     threads: int
     plugins: tuple[Path, ...]
     number: int = 0  # of the process
-    homes: Mapping[str, int] | None = None  # see spread.py; None: all runs are everybody's
+    homes: Mapping[str, int] | None = None  # see spread.py; None: every process may take any run
     leaves_large: bool = False  # there is a larger device
     allow_drift: bool = False
     workers: int = 1  # on this machine
-    in_stages: bool = False  # the parent says what is next
+    in_stages: bool = False  # the parent chooses each stage
     budget: "Budget | None" = None
 
 
 class Tally(ctypes.Structure):
-    """What a process has done so far, in memory that its parent sees."""
+    """The work that a process has done so far, in memory shared with its parent."""
 
     _fields_ = (
         ("run_steps", ctypes.c_int64),
@@ -74,7 +74,7 @@ class Tally(ctypes.Structure):
 
 
 def train_in_process(assignment: Assignment, connection: Connection, tally: Tally) -> None:
-    """Until nothing is left to claim, somebody asks it to stop, or its parent is gone."""
+    """Train until nothing is left to claim, a signal asks to stop, or the parent has died."""
     interrupts, orphaned = Interrupts(), _watch_parent()
 
     def stop() -> int:
@@ -108,7 +108,7 @@ def _train(
     from recollect.store import Store
     from recollect.store.checking.runs import leave_out_wrong
 
-    # A script that started these processes has been imported here, mixers included.
+    # The spawned process has imported the script that started it, including its mixers.
     for plugin in assignment.plugins:
         if plugin.resolve() not in loaded_files():
             load_plugin(plugin)
@@ -154,7 +154,7 @@ def _train(
 def _ask(
     connection: Connection, stop: Callable[[], int], rows: "Sequence[RunRow]"
 ) -> "Stage | None":
-    """What the parent wants trained next, whenever it says so; it reads the rows itself."""
+    """Wait for the parent to name the next stage. The parent reads the rows itself."""
     try:
         connection.send(Said.FREE)
         while not connection.poll(LOOK_EVERY_S):
@@ -168,7 +168,7 @@ def _ask(
 
 
 def _watch_parent() -> threading.Event:
-    """Set when the parent is gone; soon after that the process ends, whatever it is doing."""
+    """Return an event that is set when the parent dies; the process exits GRACE_S later."""
     orphaned, parent = threading.Event(), multiprocessing.parent_process()
 
     def watch() -> None:
@@ -184,7 +184,7 @@ def _watch_parent() -> threading.Event:
 
 
 def _refusal(error: BaseException) -> RecollectError:
-    """Of an error that nobody expected."""
+    """The error to report to the parent for an unexpected exception."""
     from recollect.running.failures import is_device_lost
 
     if is_device_lost(error):
@@ -193,5 +193,5 @@ def _refusal(error: BaseException) -> RecollectError:
 
 
 def _tell(connection: Connection, what: "Said | Remark | RecollectError") -> None:
-    with contextlib.suppress(OSError):  # the parent is gone
+    with contextlib.suppress(OSError):  # the parent has died
         connection.send(what)

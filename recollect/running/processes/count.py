@@ -1,5 +1,5 @@
-"""How many processes train, and on what: on a CPU as many as suit what is todo, or as many as were
-asked for, within what the machine carries; of several GPUs one on each.
+"""Chooses the number of processes and their devices. With several GPUs each has one process. A CPU
+has as many as suit the todo runs, or as many as requested, within the limits of the machine.
 """
 
 import heapq
@@ -20,20 +20,21 @@ from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 from recollect.store import Store
 
-PROCESS_BYTES = 400_000_000  # of a process that has loaded torch
-# Of one core, by the guessed speed: a shorter sweep is not worth the start of processes, 2 s each.
+PROCESS_BYTES = 400_000_000  # memory of a process that has loaded torch
+# Seconds on one core, at the guessed speed. Starting processes takes 2 s each, which a shorter
+# sweep does not repay.
 WORTHWHILE_S = 20.0
-COUNTED_SHAPES = 8  # whose memory is counted, which takes some 50 ms each
-FEWEST = 2  # that any machine carries, whatever it says about its cores
+COUNTED_SHAPES = 8  # number of shapes whose memory is counted; each takes about 50 ms
+FEWEST = 2  # processes that are allowed on any machine, whatever number of cores it reports
 
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """What each process trains on, and why there are not as many as were asked for."""
+    """The device share of each process, and the reason if there are fewer than requested."""
 
     shares: tuple[DeviceShare, ...]
     reason: str = ""
-    homes: dict[str, int] | None = None  # of runs, where there are several devices
+    homes: dict[str, int] | None = None  # process number by run, if there are several devices
 
 
 def plan_processes(
@@ -43,8 +44,10 @@ def plan_processes(
     step_s: Mapping[str, float],
     alone: str = "",
 ) -> ProcessPlan:
-    """`workers`: processes on a CPU, 0 being as many as suit; `step_s`: seconds of a run-step, of
-    shapes for which they are known; `alone`: why there may be only one process, if so.
+    """Plan the processes that train on `devices`.
+
+    `workers`: processes on a CPU, 0 for a suitable number. `step_s`: seconds of a run-step by
+    shape, where known. `alone`: the reason if only one process is possible, else empty.
     """
     first = (DeviceShare(str(devices[0])),)
     if len(devices) == 1:
@@ -67,7 +70,7 @@ def plan_processes(
 def _run_seconds(
     runs: Sequence[RunSpec], step_s: Mapping[str, float], device: torch.device
 ) -> dict[str, float]:
-    """What a run of each shape should take. Only how they compare matters."""
+    """Estimated seconds of a run, by shape. Only their ratios matter."""
     speeds, shapes = SpeedModel(guessed_s(device)), {run.shape_id: run for run in runs}
     for shape in step_s.keys() & shapes.keys():
         speeds.measure(shapes[shape], step_s[shape])
@@ -76,7 +79,7 @@ def _run_seconds(
 
 @dataclass(frozen=True)
 class ProcessCount:
-    """How many, and why not as many as were asked for."""
+    """The number of processes, and the reason if it is lower than requested."""
 
     processes: int
     reason: str = ""
@@ -91,7 +94,7 @@ def require_processes(asked: int, device: torch.device) -> None:
 
 
 def count_processes(asked: int, store: Store, device: torch.device) -> ProcessCount:
-    """The number asked for, if the machine carries it; 0 is as many as suit what is todo."""
+    """The number requested, limited by the machine; for 0 the number that suits the todo runs."""
     require_processes(asked, device)
     if asked == 1:
         return ProcessCount(1)
@@ -100,7 +103,7 @@ def count_processes(asked: int, store: Store, device: torch.device) -> ProcessCo
         return ProcessCount(suitable_processes(runs, device, torch.get_num_threads()))
     cores = max(FEWEST, usable_cores())
     if asked <= min(cores, _fitting(max(map(_most_bytes, runs), default=0), device)):
-        return ProcessCount(asked)  # counting would take longer than it takes to see that
+        return ProcessCount(asked)  # a cheap upper bound of the memory suffices here
     fitting = fitting_processes(runs, device)
     most = min(cores, fitting)
     if asked <= most:
@@ -113,8 +116,8 @@ def count_processes(asked: int, store: Store, device: torch.device) -> ProcessCo
 
 
 def suitable_processes(runs: Sequence[RunSpec], device: torch.device, available: int) -> int:
-    """How many processes suit these runs:
-    as many as there are cores for their threads and memory for their members.
+    """How many processes suit these runs, given the cores for their threads and the memory for
+    their members.
     """
     if device.type != "cpu" or available < 2 or not _is_worthwhile(runs, device):
         return 1
@@ -124,7 +127,7 @@ def suitable_processes(runs: Sequence[RunSpec], device: torch.device, available:
 
 
 def fitting_processes(runs: Collection[RunSpec], device: torch.device) -> int:
-    """For how many there is memory, each with two members of the largest shape; one at least."""
+    """How many processes fit into memory with two members of the largest shape each; at least 1."""
     shapes = {run.shape_id: run for run in runs}.values()
     largest = max(
         (cost(run).memory_bytes for run in heapq.nlargest(COUNTED_SHAPES, shapes, key=_size)),
@@ -139,12 +142,12 @@ def _fitting(member_bytes: int, device: torch.device) -> int:
 
 
 def usable_cores() -> int:
-    """Of this process, which may be bound to some of the machine's."""
+    """The number of cores that this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_worthwhile(runs: Sequence[RunSpec], device: torch.device) -> bool:
-    """Counts no further than needed to say so."""
+    """Whether the runs take at least WORTHWHILE_S; stops counting as soon as they do."""
     speeds, seconds = SpeedModel(guessed_s(device), operations), 0.0
     for group in group_by_shape(runs):
         seconds += len(group) * (speeds.seconds(group[0]) or 0.0) * group[0].train.steps
@@ -154,12 +157,12 @@ def _is_worthwhile(runs: Sequence[RunSpec], device: torch.device) -> bool:
 
 
 def _most_bytes(run: RunSpec) -> int:
-    """More than a member takes: hundreds of numbers a token, layer and channel, and the logits."""
+    """An upper bound of a member's memory: 500 float32 per token, layer and channel, and logits."""
     labels = run.train.batch * run.task.labels_per_row
     return 2_000 * _size(run) + 32 * run.task.label_vocabulary * (labels + run.model.width)
 
 
 def _size(run: RunSpec) -> int:
-    """What the memory of a member grows with."""
+    """A number to which the memory of a member is roughly proportional."""
     tokens = run.train.batch * run.task.train_length
     return run.model.depth * run.model.width * (tokens + run.model.width)

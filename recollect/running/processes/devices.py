@@ -1,4 +1,4 @@
-"""The devices that training may use, as `--device` names them, and what a process has of one."""
+"""The devices that training may use, as named by `--device`, and each process's share of one."""
 
 import contextlib
 import math
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """What one process trains on."""
+    """The device of one process and its share of it."""
 
-    device: str  # as torch calls it
-    processes: int = 1  # that share its memory, this one included
-    memory_bytes: int | None = None  # may be used at most; None: what is free
-    speed: float = 1.0  # against the others: so much larger a part of the runs
-    kind: str = ""  # as rows and checkpoints name it; bits depend on it
+    device: str  # torch's name
+    processes: int = 1  # processes that share its memory, this one included
+    memory_bytes: int | None = None  # the most that they may use; None: all that is free
+    speed: float = 1.0  # relative to other devices; the share of the runs is proportional to it
+    kind: str = ""  # the device name in rows and checkpoints; bits of results depend on it
 
     @property
     def room(self) -> float:
-        """Bytes that a run may hope for here."""
+        """The most bytes that a run can have here."""
         return math.inf if self.memory_bytes is None else self.memory_bytes / self.processes
 
 
 def choose_devices(name: str) -> "tuple[torch.device, ...]":
-    """Those that `name` stands for: `cuda` is every GPU, `cuda:0,2` are these two, `auto` is `cuda`
-    where there is a GPU, else `cpu`. A GPU that is named twice gets two processes, which share its
-    memory. What is not here is refused.
+    """Return the devices that `name` stands for.
+
+    `cuda` is every GPU, `cuda:0,2` are these two, and `auto` is `cuda` if there is a GPU, else
+    `cpu`. A GPU that is named twice gets two processes, which share its memory. Devices that the
+    machine does not have are refused.
     """
     import torch
 
@@ -47,10 +49,10 @@ def choose_devices(name: str) -> "tuple[torch.device, ...]":
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:
         raise SpecError(
-            f"device = {name!r}: torch finds no GPU here; use cpu, or mend it:\n{why_no_gpu()}"
+            f"device = {name!r}: torch finds no GPU here; use cpu, or fix it:\n{why_no_gpu()}"
         )
     if not colon:
-        # Without a number where there is one: the same device as of old.
+        # A single GPU is named `cuda`, without a number, as in older versions.
         every = ["cuda"] if count == 1 else [f"cuda:{number}" for number in range(count)]
         return tuple(map(torch.device, every))
     return tuple(torch.device(f"cuda:{_number(name, text, count)}") for text in listed.split(","))
@@ -69,8 +71,9 @@ def _number(name: str, text: str, count: int) -> int:
 
 
 def choose_device(name: str) -> "torch.device":
-    """The one device that `name` stands for, for work that does not spread: of every GPU the first,
-    of a list none.
+    """Return the device that `name` stands for, for work that uses only one.
+
+    `cuda` is the first GPU. A list of several GPUs is refused.
     """
     import torch
 
@@ -81,7 +84,7 @@ def choose_device(name: str) -> "torch.device":
 
 
 def as_current(device: "torch.device") -> contextlib.AbstractContextManager[None]:
-    """While it lasts, the device is the current one: a kernel is launched on that."""
+    """A context in which the device is torch's current one, on which kernels are launched."""
     import torch
 
     if device.type == "cuda" and device.index is not None:
@@ -90,7 +93,7 @@ def as_current(device: "torch.device") -> contextlib.AbstractContextManager[None
 
 
 def why_no_gpu() -> str:
-    """What torch lacks to use one, and what to do about it."""
+    """The reason why torch cannot use a GPU, and what to do about it."""
     import torch
 
     if torch.version.cuda is None:
@@ -99,13 +102,16 @@ def why_no_gpu() -> str:
 
 
 def share_devices(devices: "Sequence[torch.device]") -> tuple[DeviceShare, ...]:
-    """One process for each time a device is named."""
+    """Return one share for each time a device is named."""
     named = Counter(map(str, devices))
     return tuple(replace(_share(device), processes=named[str(device)]) for device in devices)
 
 
 def _share(device: "torch.device") -> DeviceShare:
-    """Its speed is guessed from its size: what a process has done early, it takes from others."""
+    """Describe a device. Its speed is guessed from its number of multiprocessors.
+
+    A wrong guess costs little: a process that has finished its runs takes over those of others.
+    """
     import torch
 
     from recollect.training.environment import device_name

@@ -1,9 +1,9 @@
-"""The parent of several processes that train: it trains nothing itself, but watches the store,
-passes signals on and replaces a process that was killed.
+"""The parent of several processes that train. It trains nothing itself: it watches the store,
+passes signals on and replaces processes that were killed.
 
-Where training goes in stages it decides what is next, for whoever is free (stages.py).
-A device whose processes are killed again and again is given up where there are others, and they
-take its runs over.
+If training goes in stages, the parent chooses the next stage for idle processes (stages.py).
+A device whose processes are killed repeatedly is given up if there are others, which then take over
+its runs.
 """
 
 import contextlib
@@ -37,19 +37,20 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 @dataclass
 class _Started:
-    """A process from its start on."""
+    """A process that was started, and its messages so far."""
 
     assignment: Assignment
     process: BaseProcess
     connection: Connection
     said: list[Said | Remark | RecollectError] = field(default_factory=list)
-    is_free: bool = False  # it waits to be told what is next
-    offered: Offer | None = None  # what it was told last
+    is_free: bool = False  # it waits for its next stage
+    offered: Offer | None = None  # the last one sent to it
 
 
 class WorkerProcesses:
-    """A process for each of `shares` on one folder, from start to end. `homes`: which of them every
-    run is at home in, where they have several devices.
+    """Processes that train one folder, one for each of `shares`, from start to end.
+
+    `homes`: the number of the process that each run is assigned to, if there are several devices.
     """
 
     def __init__(
@@ -85,15 +86,16 @@ class WorkerProcesses:
         self._devices = dict.fromkeys(share.device for share in shares)
         self._given_up: set[str] = set()  # devices
         self._living: list[_Started] = []
-        self._tallies: list[tuple[str, Tally]] = []  # of all that ever lived, with their device
+        self._tallies: list[tuple[str, Tally]] = []  # (device, tally) of every process so far
         self._lost = dict.fromkeys(self._devices, 0)  # processes that died in a row
-        self._ended = dict.fromkeys(self._devices, 0)  # runs, when a process died last
+        self._ended = dict.fromkeys(self._devices, 0)  # ended runs when a process last died
 
     def work(self, store: Store) -> None:
-        """Until nothing is todo; tells what the store says in between."""
+        """Run the processes until nothing is todo, and report changes in the store meanwhile."""
         watcher, ended = StoreWatcher(store), -1
         try:
-            # Another round for runs that came back when those who could train them had ended.
+            # Runs may return to the store after the processes that could train them have ended.
+            # Another round trains these.
             while ended < 0 or (watcher.ended > ended and self._is_left(store)):
                 ended = watcher.ended
                 for assignment in self._assignments:
@@ -115,17 +117,17 @@ class WorkerProcesses:
             )
         code = self.stop()
         if code:
-            raise Stopped(f"stopped; go on with `{resume_command(store)}`", code)
+            raise Stopped(f"stopped; continue with `{resume_command(store)}`", code)
 
     def _is_left(self, store: Store) -> bool:
-        """Whether there is something to do for a device that might do it."""
+        """Whether todo runs are left that one of the devices can train."""
         if len(self._devices) == 1 or self._stages or self.stop():
             return False
         store.reclaim()
         return len(store.todo()) > self._begun_elsewhere(store).total()
 
     def _begun_elsewhere(self, store: Store) -> Counter[str]:
-        """How many runs wait that were begun on kinds of devices which nobody has, by kind."""
+        """Waiting runs begun on kinds of devices that no process has, counted by kind."""
         kinds = {
             each.share.kind for each in self._assignments if each.share.device not in self._given_up
         }
@@ -138,11 +140,11 @@ class WorkerProcesses:
         return Counter(device for device in devices if device and device not in kinds)
 
     def _watch(self, store: Store, watcher: StoreWatcher) -> None:
-        """Until no process lives."""
+        """Watch the processes until none lives."""
         while self._living:
             if self.stop():
                 time.sleep(WATCH_EVERY_S / 4)
-            else:  # at once when one says something, or ends
+            else:  # returns at once when a process sends a message or ends
                 wait([started.connection for started in self._living], WATCH_EVERY_S)
             self._tell(watcher)
             if self.stop():
@@ -155,8 +157,9 @@ class WorkerProcesses:
         self._tell(watcher)
 
     def _answer(self, stages: SharedStages, ended: int) -> None:
-        """Tell whoever is free what is next, or that nothing is when nobody trains. Nothing is
-        chosen anew before another one is free, one has died or a run has ended.
+        """Send the next stage to the idle processes, or None if there is none and all are idle.
+
+        A new choice is made only after another process is idle, one has died or a run has ended.
         """
         free = [started for started in self._living if started.is_free]
         if not free or (len(free), len(self._living), ended) == self._answered:
@@ -200,12 +203,13 @@ class WorkerProcesses:
         self._tallies.append((assignment.share.device, tally))
 
     def _reap(self, store: Store) -> list[tuple[Assignment, str]]:
-        """Processes that died since the last call, with how, and should be replaced;
-        an error that ended one is raised here.
+        """Return processes that died since the last call and should be replaced, and how they died.
+
+        An error that ended a process is raised here.
         """
         deaths = []
         for started in list(self._living):
-            is_alive = started.process.is_alive()  # asked before it is heard to the end
+            is_alive = started.process.is_alive()  # checked first, so no last message is missed
             for word in _received(started.connection):
                 started.said.append(word)
                 if isinstance(word, Remark):
@@ -234,7 +238,7 @@ class WorkerProcesses:
         return deaths
 
     def _replace(self, assignment: Assignment, how: str, store: Store) -> None:
-        """Start another process in place of one that died, but not for ever."""
+        """Start a new process for a dead one; give the device up after MAX_LOST in a row."""
         device = assignment.share.device
         ended = sum(tally.ended for place, tally in self._tallies if place == device)
         if ended > self._ended[device]:
@@ -250,12 +254,12 @@ class WorkerProcesses:
         if len(self._given_up) == len(self._devices):
             raise ResourceError(
                 f"{why}, perhaps for want of memory\n"
-                f"go on with fewer: `{resume_command(store)} {self._alone()}`"
+                f"continue with fewer: `{resume_command(store)} {self._alone()}`"
             )
         self.listen(Remark(f"{device}: {why}; it is given up, others take its runs"))
 
     def _alone(self) -> str:
-        """The option that trains without processes."""
+        """The command-line option that trains without child processes."""
         first = next(iter(self._devices))
         return "--workers 1" if first == "cpu" else f"--device {first}"
 
@@ -269,8 +273,11 @@ class WorkerProcesses:
 
 @contextlib.contextmanager
 def _keyboard_ignored() -> Iterator[None]:
-    """A process that starts inherits it until it watches for signals itself: the keyboard's reaches
-    it too, and would end it with a traceback. Python changes handlers in its main thread alone.
+    """Ignore SIGINT while a process starts.
+
+    The new process inherits this until it handles signals itself. Without it, an interrupt from the
+    keyboard would end the new process with a traceback. Python can change handlers only in the main
+    thread, so in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -284,8 +291,10 @@ def _keyboard_ignored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _working_directory_not_imported() -> Iterator[None]:
-    """A process starts as `python -c`, which imports from the working directory first, and that may
-    be a folder of results. It then takes over the import path of this process.
+    """Keep a new process from importing modules from the working directory.
+
+    A process starts as `python -c`, which searches the working directory first, and that may be a
+    folder of results. The process then takes over the import path of this one.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -299,7 +308,7 @@ def _working_directory_not_imported() -> Iterator[None]:
 
 
 def _received(connection: Connection) -> list[Said | Remark | RecollectError]:
-    """All that a process has said since the last time."""
+    """The messages of a process since the last call."""
     said = []
     with contextlib.suppress(EOFError, OSError):
         while connection.poll():

@@ -1,10 +1,10 @@
-"""Which process trains what: every run has a home, so that each device compiles few shapes.
+"""Assigns runs to processes: every run has a home process, so that each device compiles few shapes.
 
-The runs stand in a row, shape by shape, and the row is cut into a piece for each process, as long
-as its device is fast. A shape is cut only where a piece ends: with n processes at most n - 1 shapes
-are compiled twice. A process that has begun all its own takes over what waits elsewhere, whole
-shapes first, and half of one only when nothing else waits. Nothing depends on homes but the time
-it takes: claims keep processes apart.
+The runs are put in a row, shape by shape. The row is cut into one piece per process, whose length
+is proportional to the speed of the process's device. A shape is cut only where a piece ends, so
+with n processes at most n - 1 shapes are compiled twice. A process that has begun all its own runs
+takes over waiting runs of others: whole shapes first, half of a shape only when nothing else waits.
+Homes affect only the time taken: claims keep processes from training the same run.
 """
 
 from bisect import bisect_right
@@ -15,14 +15,14 @@ from recollect.running.processes.devices import DeviceShare
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 
-# Of what a process gets: a smaller piece of a shape is not worth compiling it once more.
+# Share of a process's piece. A part of a shape that is smaller does not repay another compilation.
 SMALLEST_PIECE = 0.1
 
 
 def spread_runs(
     runs: Sequence[RunSpec], shares: Sequence[DeviceShare], seconds: Mapping[str, float]
 ) -> dict[str, int]:
-    """The number of the process that each run is at home in; `seconds`: of a run, by shape."""
+    """Return the number of the home process of each run. `seconds`: of a run, by shape."""
     shapes = group_by_shape(runs)
     total_s = sum(len(shape) * seconds[shape[0].shape_id] for shape in shapes)
     speed = sum(share.speed for share in shares)
@@ -35,8 +35,10 @@ def spread_runs(
 def spread_seconds(
     runs: Sequence[RunSpec], shares: Sequence[DeviceShare], seconds: Mapping[str, float]
 ) -> float:
-    """When the last process should end, with so many `seconds` of a run on the first device alone,
-    by shape. Packs that a cut makes smaller are not counted, nor is what is compiled twice.
+    """Estimated seconds until the last process ends.
+
+    `seconds`: of a run on the first device alone, by shape. The estimate ignores that cuts make
+    packs smaller and that some shapes are compiled twice.
     """
     homes = spread_runs(runs, shares, seconds)
     ends = [0.0] * len(shares)
@@ -50,7 +52,7 @@ def spread_seconds(
 def _cuts(
     shapes: Sequence[Sequence[RunSpec]], seconds: Mapping[str, float], pieces_s: Sequence[float]
 ) -> Iterator[int]:
-    """Where in the row each piece but the last one ends."""
+    """Yield the place in the row where each piece ends, except the last."""
     ends_s = list(accumulate(len(shape) * seconds[shape[0].shape_id] for shape in shapes))
     begins = [0, *accumulate(map(len, shapes))]
     for number, end_s in enumerate(accumulate(pieces_s[:-1])):
@@ -66,10 +68,10 @@ def _cuts(
 
 
 class Home:
-    """The runs at home in one process, and how it comes by others.
+    """The runs assigned to one process, and how it takes over others.
 
-    `leaves_large`: there is a larger device, so a run that does not fit into memory here has not
-    failed.
+    `leaves_large`: there is a larger device, so a run that does not fit into memory here is left to
+    that device and does not fail.
     """
 
     def __init__(
@@ -79,31 +81,33 @@ class Home:
         self.leaves_large = leaves_large
         self._number, self._homes = number, dict(homes or {})
         self._left: set[str] = set()  # shapes that do not fit
-        self._left_runs: set[str] = set()  # that another kind of device has begun
+        self._left_runs: set[str] = set()  # runs that another kind of device has begun
 
     def holds(self, run: RunSpec) -> bool:
-        """Whether a run is at home here; one that was planned since is so everywhere."""
+        """Whether a run is assigned here; a run planned later is assigned to every process."""
         at_home = self._homes.get(run.run_id, self._number) == self._number
         return at_home and not self._is_left(run)
 
     def prefer(self, runs: Sequence[RunSpec]) -> list[RunSpec]:
-        """Of these the ones to train here: those at home, or without any all that fit."""
+        """Return the runs to train here: those assigned here, or if there are none all that fit."""
         return list(filter(self.holds, runs)) or [run for run in runs if not self._is_left(run)]
 
     def leave(self, shape_id: str) -> None:
-        """This shape does not fit: it is for others."""
+        """Leave a shape that does not fit here to other processes."""
         self._left.add(shape_id)
 
     def leave_begun(self, run_ids: Collection[str]) -> None:
-        """Another kind of device has begun these: they are for it."""
+        """Leave runs that another kind of device has begun to that kind."""
         self._left_runs |= set(run_ids)
 
     def _is_left(self, run: RunSpec) -> bool:
         return run.shape_id in self._left or run.run_id in self._left_runs
 
     def take_over(self, waiting: Sequence[RunSpec], compiled: Collection[str]) -> None:
-        """Make some of the runs that wait elsewhere at home here: half of a shape that is compiled
-        already; else of whoever has most waiting the last shape, or half of the only one.
+        """Assign some of the runs that wait for other processes to this one.
+
+        Take half of a shape that is already compiled here. If there is none, choose the process
+        with the most waiting runs and take its last shape, or half of it if it is the only one.
         """
         queues: dict[int, dict[str, list[RunSpec]]] = {}
         for run in waiting:
@@ -123,5 +127,5 @@ class Home:
 
 
 def _half(runs: Sequence[RunSpec]) -> list[RunSpec]:
-    """The later one, rounded up: one run is taken whole."""
+    """The second half, rounded up, so that a single run is taken."""
     return list(runs[len(runs) // 2 :])

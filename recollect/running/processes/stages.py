@@ -1,9 +1,9 @@
-"""What several processes train next where it is decided in stages, by a search or within a budget:
-the parent decides for all of them, and whoever has nothing to do asks it.
+"""Stages for several processes, in a search or within a budget: the parent chooses for all of them,
+and an idle process asks it for the next stage.
 
-A search trains the same runs whatever the number of processes: what was given to them and waits
-counts as running, so a cell has its next round only after all of the last one. Within a budget,
-where time decides anyway, every answer is that of the moment.
+A search trains the same runs whatever the number of processes: runs that were handed out and still
+wait count as running, so a cell gets its next round only after the last one has ended completely.
+Within a budget the runs depend on time anyway, so each choice uses the rows as they are then.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,12 +18,14 @@ from recollect.store import Store
 
 @dataclass(frozen=True)
 class Offer:
-    """A stage for whoever is free. One who comes back to the same runs, none of which anybody has
-    begun since, can do nothing with them.
+    """A stage for an idle process.
+
+    If a process asks again and gets an equal offer, no process has begun any of its runs meanwhile,
+    so this process cannot train them.
     """
 
     stage: Stage
-    attempts: frozenset[tuple[str, int]]  # of each run
+    attempts: frozenset[tuple[str, int]]  # (run id, attempt) of each run
 
 
 class SharedStages:
@@ -32,10 +34,10 @@ class SharedStages:
     def __init__(self, store: Store, choose: NextStage, budget: Budget | None = None):
         self.budget = budget
         self._store, self._choose = store, choose
-        self._given: set[str] = set()  # runs, in a search
+        self._given: set[str] = set()  # runs handed out, in a search
 
     def next(self) -> Offer | None:
-        """What somebody who is free may train now; None: nothing, before something ends."""
+        """The next stage for an idle process, or None if it has to wait for running work to end."""
         self._store.reclaim()
         rows = self._store.rows()
         waiting = [row.run_id for row in rows if row.status == "todo" and row.run_id in self._given]

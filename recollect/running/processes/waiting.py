@@ -1,4 +1,4 @@
-"""The runs that wait, as a process knows them: by data, then by shape."""
+"""The waiting runs that a process knows, by data and by shape."""
 
 from collections.abc import Container, Iterator
 from itertools import chain
@@ -9,10 +9,10 @@ from recollect.spec.run import RunSpec
 
 
 class Waiting(NamedTuple):
-    """A run that is todo, as the store last said."""
+    """A todo run, as last read from the store."""
 
     run: RunSpec
-    attempt: int  # how often it was begun
+    attempt: int  # how many times it was begun
     pack_limit: int | None
 
 
@@ -20,13 +20,13 @@ Group = dict[str, Waiting]  # runs of one shape by their ids
 
 
 class WaitingRuns:
-    """By data, then by shape, each in the order of planning."""
+    """Waiting runs grouped by data, then by shape, each in the order of planning."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, Group]] = {}
-        self._kinds: dict[str, Kind] = {}  # of each run
+        self._kinds: dict[str, Kind] = {}  # by run
         self._begun: Group = {}
-        self._left: set[str] = set()  # shapes of which none waited any more
+        self._left: set[str] = set()  # shapes whose last waiting run was dropped
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -38,7 +38,7 @@ class WaitingRuns:
         return self._groups[data][shape][run_id]
 
     def put(self, waiting: Waiting) -> None:
-        """A run, or what is new about it."""
+        """Add a run, or update it."""
         run_id = waiting.run.run_id
         self._put(waiting, self._kinds.get(run_id) or kind_of(waiting.run))
 
@@ -47,7 +47,8 @@ class WaitingRuns:
         self._kinds[run_id] = kind
         shapes = self._groups.setdefault(data, {})
         if shape in self._left and shape not in shapes:
-            # Given back, in order to train with fewer: its kernels are there, so it is next.
+            # The shape was given back to train in smaller packs. It comes first, since its kernels
+            # are compiled.
             self._groups[data] = shapes = {shape: {}, **shapes}
         shapes.setdefault(shape, {})[run_id] = waiting
         if waiting.attempt:
@@ -64,7 +65,7 @@ class WaitingRuns:
             del self._groups[data]
 
     def select(self, run_ids: Container[str]) -> "WaitingRuns":
-        """Those of these runs that wait, in the order of all."""
+        """The waiting runs among `run_ids`, in the same order."""
         selected = WaitingRuns()
         for group in chain.from_iterable(shapes.values() for shapes in self._groups.values()):
             for run_id, waiting in group.items():
@@ -76,28 +77,30 @@ class WaitingRuns:
         return list(self._kinds)
 
     def begun(self, group: Group | None = None) -> Group:
-        """Of all or of one shape, those that were begun before: they alone can have a checkpoint
-        or a limit.
+        """The runs that were begun before, of all shapes or of one group.
+
+        Only these can have a checkpoint or a pack limit.
         """
         if group is None:
             return self._begun
         return {run_id: waiting for run_id, waiting in self._begun.items() if run_id in group}
 
     def of_shape(self, run: RunSpec) -> Group:
-        """Those that can take places which runs like this one leave."""
+        """The waiting runs of the same kind as `run`, which can take its place when it ends."""
         data, shape = kind_of(run)
         return self._groups.get(data, {}).get(shape, {})
 
     def groups(self, data: str | None) -> Iterator[Group]:
-        """Of each shape, in the order in which shapes have their turn: what shares the data that
-        are there comes first, since then only a model has to be built.
+        """The group of each shape, in the order in which shapes are trained.
+
+        Shapes that use `data`, which is in memory, come first: only a model has to be built then.
         """
         there = self._groups.get(data or "", {})
         others = (shapes for shapes in self._groups.values() if shapes is not there)
         return chain.from_iterable(shapes.values() for shapes in chain([there], others))
 
     def shapes(self, data: str | None, among: Container[str] | None) -> Iterator[RunSpec]:
-        """One run of each shape that has any among these, or at all, in the order of `groups`."""
+        """One run of each shape, in the order of `groups`; only runs in `among` if it is given."""
         for group in self.groups(data):
             ids = (run_id for run_id in group if among is None or run_id in among)
             first = next(ids, None)

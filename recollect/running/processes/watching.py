@@ -1,5 +1,5 @@
-"""What other processes do with the runs of a store, as events, from its rows before and after; and
-how fast each device is, from what its processes tell.
+"""The progress of other processes: events derived from changes in a store's rows, and the speed of
+each device from the counts that its processes report.
 """
 
 import time
@@ -16,14 +16,16 @@ WINDOW_S = 20.0
 
 
 class StoreWatcher:
-    """Reads of a store what moves, whatever its size: the runs that train, and those that have
-    ended since the last time.
+    """Reports changes in a store.
+
+    It reads only the runs in training and those that ended since the last look, so its cost does
+    not grow with the size of the store.
     """
 
     def __init__(self, store: Store):
         self._store, self._rows = store, RowWatcher(store.rows())
         self._unfinished = store.unfinished()
-        self.ended = 0  # since the beginning
+        self.ended = 0  # runs that ended since the start
 
     def changes(self) -> list[RunProgress | RunEnded]:
         unfinished = self._store.unfinished()
@@ -35,7 +37,7 @@ class StoreWatcher:
 
 
 class RowWatcher:
-    """Compares the rows that it is given with those of the last time."""
+    """Compares given rows with those of the last call."""
 
     def __init__(self, rows: Iterable[RunRow]):
         self._runs = {row.run_id: RunSpec.parse(row.spec) for row in rows if not row.is_finished}
@@ -44,7 +46,7 @@ class RowWatcher:
         }
 
     def changes(self, rows: Sequence[RunRow]) -> list[RunProgress | RunEnded]:
-        """Where runs stand that have moved, then those that have ended."""
+        """Return the progress of runs that have changed, then the ends of runs that have ended."""
         progress: list[RunProgress] = []
         ended: list[RunEnded] = []
         for row in rows:
@@ -62,10 +64,10 @@ class RowWatcher:
 
 
 class DeviceSpeeds:
-    """Run-steps a second of each device, over the last WINDOW_S."""
+    """Run-steps per second of each device, over the last WINDOW_S."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[float, int]]] = {}  # when, how many run-steps by then
+        self._seen: dict[str, deque[tuple[float, int]]] = {}  # (time, run-steps made by then)
         self._last: dict[str, DeviceProgress] = {}
 
     def feed(self, event: DeviceProgress) -> None:
@@ -76,24 +78,24 @@ class DeviceSpeeds:
         self._last[event.device] = event
 
     def speed(self, device: str) -> float:
-        """0 before the first step."""
+        """Run-steps per second of a device; 0 before the first step."""
         (since, before), (now, steps) = self._seen[device][0], self._seen[device][-1]
         return (steps - before) / (now - since) if now > since else 0.0
 
     def seconds(self, run_steps: int) -> float | None:
-        """For so many more, with all devices as fast as now; None while none moves."""
+        """Seconds for this many run-steps at the current speed of all devices; None at speed 0."""
         together = sum(map(self.speed, self._seen))
         return run_steps / together if together else None
 
     def now(self) -> str:
-        """The speeds, if there are several devices to compare."""
+        """The speeds as text, if there are several devices to compare; else empty."""
         if len(self._seen) < 2:
             return ""
         each = ", ".join(f"{device} {self.speed(device):,.0f}" for device in self._seen)
         return f"run-steps a second: {each}"
 
     def total(self) -> str:
-        """What each has done, if there are several."""
+        """The work done by each device as text, if there are several; else empty."""
         if len(self._last) < 2:
             return ""
         return "; ".join(

@@ -1,1 +1,1 @@
-"""Searches: which runs of a cell tell most about its window, or about its best score."""
+"""Searches: choose the runs of a cell that tell most about its window or its best score."""

@@ -1,16 +1,17 @@
-"""The search for best scores (`--search best`): rows so far in, the runs of the next round out.
-Looks at nothing but the rows, so a search goes on wherever it was stopped.
+"""The search for best scores (`--search best`): chooses the runs of the next round from the rows so
+far. It depends on nothing but the rows, so a stopped search continues where it was.
 
 A cell is searched in rounds, each large enough to be trained as one population:
 
-  first   every seed of the rate in the middle: what solves the task there needs no search
-  grid    one seed each of rates that leave no gap above STEP decades: a wider window holds one
-  top     the rates that may be the best, by the share of the draws in which they are: of one
-          without a score one seed, of the others every seed
+  first   every seed of the rate in the middle: a cell that solves the task there needs no search
+  grid    one seed each of rates that leave no gap above STEP decades: every wider window contains
+          one of them
+  top     the rates that may be the best, by the share of the draws in which they are: one seed of a
+          rate without a score, every seed of the others
 
-A cell is done when its best score is known to TOLERANCE with the confidence that
-searching/prediction.py states and a rate as good has all its seeds, or nothing that could tell more
-is left. What it does not need stays todo.
+A cell is done when its best score is known to TOLERANCE, with the confidence stated in
+searching/prediction.py, and a rate that is as good has all its seeds. It is also done when no run
+is left that could tell more. Runs that are not needed stay todo.
 """
 
 import math
@@ -23,17 +24,17 @@ from recollect.running.searching.rounds import is_tried, todo_rows
 
 TOLERANCE = 0.02  # of a score
 STEP = 0.55  # decades, as between 1, 3, 10, 30, ...
-WINNING = 0.05  # share of the draws in which a rate must be the best to be looked at
+WINNING = 0.05  # a rate is trained if it is the best in at least this share of the draws
 
 
 def next_round(cell: Cell) -> list[RunRow]:
-    """The runs of a cell to train next; none when it is done."""
+    """The runs of a cell to train next; empty when it is done."""
     chosen = _choose(cell)
     return [row for rate, count in chosen.items() for row in todo_rows(cell.rates[rate])[:count]]
 
 
 def is_known(cell: Cell) -> bool:
-    """Whether the best score of a cell with some is known."""
+    """Whether the best score of a cell is known. Requires a cell with at least one score."""
     outlook = best_outlook(cell)
     if outlook.best >= 1 - TOLERANCE:  # nothing can be better by more than that
         return True
@@ -41,18 +42,19 @@ def is_known(cell: Cell) -> bool:
 
 
 def is_covered(cell: Cell) -> bool:
-    """Whether the tried rates leave no gap in which a window of more than STEP decades could lie;
-    without that a prediction between them is none.
+    """Whether the tried rates leave no gap that could hold a window of more than STEP decades.
+
+    Without that, a prediction between them means nothing.
     """
     return not _gaps(cell)
 
 
 def _choose(cell: Cell) -> dict[int, int]:
-    """How many more seeds at which rate."""
+    """Return the number of further seeds to train, by index of the rate."""
     rates = cell.rates
     lacking = {index: len(left) for index, rate in enumerate(rates) if (left := todo_rows(rate))}
     if not lacking or any(row.status == "running" for row in cell.rows):
-        return {}  # what another process trains may decide
+        return {}  # the scores of runs in another process may decide
     if not cell.scored_rates:
         middle = middle_place([rate.lr for rate in rates])
         start = min(lacking, key=lambda index: abs(index - middle))
@@ -75,14 +77,14 @@ def _is_alike(rate: Rate, outlook: BestOutlook) -> bool:
 
 
 def middle_place(rates: Sequence[float]) -> int:
-    """Which of ascending rates is nearest to the middle of their decades."""
+    """Index of the rate nearest to the middle on a log scale; `rates` are ascending."""
     middle = math.log10(rates[0] * rates[-1]) / 2
     return min(range(len(rates)), key=lambda index: abs(math.log10(rates[index]) - middle))
 
 
 def _gaps(cell: Cell) -> list[int]:
-    """The untried rates, as few as will do, that leave no gap above STEP decades between the tried
-    ones, nor from the ends of the grid to them, unless the grid has that gap itself.
+    """The fewest untried rates that close all gaps above STEP decades between tried rates, and
+    between these and the ends of the grid. Gaps of the grid itself remain.
     """
     places = [math.log10(rate.lr) for rate in cell.rates]
     tried = [index for index, rate in enumerate(cell.rates) if is_tried(rate)]

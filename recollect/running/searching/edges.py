@@ -1,22 +1,22 @@
-"""The search for the edges of windows (`--search edges`): rows so far in, the runs of the next
-round out. Looks at nothing but the rows, so a search goes on wherever it was stopped.
+"""The search for the edges of windows (`--search edges`): chooses the runs of the next round from
+the rows so far. It depends on nothing but the rows, so a stopped search continues where it was.
 
 A cell is searched in rounds, each large enough to be trained as one population:
 
-  first   rates about COARSE decades apart, from the middle to both ends, one seed each: a window
-          wider than that holds one of them
-  peak    where none of them solves the task: the untried neighbours of the best rate, and every
-          seed of the rates whose score is less than NEAR below tau, until the best rate has both
-          neighbours and none of these lacks a seed
-  edges   at both edges at once: between the last rate that solves it and the next tried one the
-          rate in the middle (beyond the last one tried, the next); where they are neighbours, one
-          more seed at the rate outside, then the seeds that the rate inside lacks
-  inside  the seeds that rates lack whose verdict is in doubt, that of an edge included; rates at
-          most STEP decades apart, one seed each; and all seeds of a rate as good as the best, so
-          that the best score is known too
+  first   rates about COARSE decades apart, from the middle to both ends, one seed each: every wider
+          window contains one of them
+  peak    if none of them solves the task: the untried neighbours of the best rate, and every seed
+          of the rates whose score is less than NEAR below tau. Ends when both neighbours of the
+          best rate are tried and none of these rates lacks a seed
+  edges   at both edges at once: the rate in the middle between the last rate that solves the task
+          and the next tried one. If no rate beyond is tried, the next rate. If the two are
+          neighbours, one more seed of the rate outside, then the missing seeds of the rate inside
+  inside  the missing seeds of rates whose verdict is in doubt, edges included; rates at most STEP
+          decades apart, one seed each; and all seeds of a rate as good as the best, so that the
+          best score is known too
 
-A cell is done when its width W(tau) is known to TOLERANCE decades with the confidence that
-searching/prediction.py states, or nothing that could tell more is left. What it does not need stays
+A cell is done when its width W(tau) is known to TOLERANCE decades, with the confidence stated in
+searching/prediction.py, or when no run is left that could tell more. Runs that are not needed stay
 todo.
 """
 
@@ -30,28 +30,28 @@ from recollect.running.searching.outlook import WindowOutlook, window_outlook
 from recollect.running.searching.rounds import is_tried, todo_rows
 
 TOLERANCE = 0.1  # decades
-COARSE = 1.0
-STEP = 0.55  # a window is trusted on rates that are at most so far apart
-NEAR = 0.15
-DOUBT = 0.05  # share of the draws
-ALIKE = 0.02  # scores
+COARSE = 1.0  # decades
+STEP = 0.55  # decades: the largest distance between tried rates at which a window is trusted
+NEAR = 0.15  # of a score
+DOUBT = 0.05  # the smallest share of draws with the rarer verdict that puts a verdict in doubt
+ALIKE = 0.02  # scores that differ by at most this count as equally good
 
 
 def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
-    """The runs of a cell to train next; none when it is done."""
+    """The runs of a cell to train next; empty when it is done."""
     chosen = _choose(cell, tau)
     return [row for rate, count in chosen.items() for row in todo_rows(cell.rates[rate])[:count]]
 
 
 def is_known(cell: Cell, tau: float = TAU) -> bool:
-    """Whether the window of a cell with some scores is known."""
+    """Whether the window of a cell is known. Requires a cell with at least one score."""
     return window_outlook(cell, tau).is_within(TOLERANCE)
 
 
 def _choose(cell: Cell, tau: float) -> dict[int, int]:
-    """How many more seeds at which rate."""
+    """Return the number of further seeds to train, by index of the rate."""
     if any(row.status == "running" for row in cell.rows):
-        return {}  # another process trains it: what it finds may decide
+        return {}  # the scores of runs in another process may decide
     first = coarse_places([rate.lr for rate in cell.rates])
     untried = [index for index in first if not is_tried(cell.rates[index])]
     if untried:
@@ -72,8 +72,9 @@ def _choose(cell: Cell, tau: float) -> dict[int, int]:
 
 
 def coarse_places(rates: Sequence[float]) -> list[int]:
-    """Which of ascending rates to try first: as few as leave gaps, those to the ends included, of
-    about COARSE decades.
+    """Indices of the rates to try first; `rates` are ascending.
+
+    They are the fewest that leave gaps of about COARSE decades, also to both ends.
     """
     low, high = math.log10(rates[0]), math.log10(rates[-1])
     count = max(1, math.ceil((high - low) / COARSE - 1e-9) - 1)
@@ -95,7 +96,7 @@ def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
 
 
 def _look_at_top(cell: Cell, inside: Sequence[int]) -> dict[int, int]:
-    """The seeds of the best rate, unless one with all its seeds is as good."""
+    """The missing seeds of the best rate, unless a rate with all its seeds is as good."""
     best = max(inside, key=lambda index: cell.rates[index].mean)
     whole = [cell.rates[index].mean for index in inside if not todo_rows(cell.rates[index])]
     if whole and max(whole) >= cell.rates[best].mean - ALIKE:
@@ -116,7 +117,7 @@ def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) ->
     )
     for edge, beyond, spread in sides:
         if spread < TOLERANCE <= max(outlook.edge_spread):
-            continue  # the other edge is to blame
+            continue  # only the other edge is uncertain
         outside = next((index for index in beyond if rates[index].scores), None)
         gap = [
             index
@@ -126,7 +127,7 @@ def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) ->
             and _is_between(edge, index, outside)
         ]
         if gap:
-            # The edge moves, so its seeds can wait.
+            # The edge may still move, so its seeds can wait.
             chosen.pop(edge, None)
             chosen[gap[0] if outside is None else gap[len(gap) // 2]] = 1
         elif edge not in chosen and outside is not None and todo_rows(rates[outside]):
@@ -137,7 +138,7 @@ def _look_at_edges(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) ->
 
 
 def _most_doubtful(cell: Cell, inside: Sequence[int], outlook: WindowOutlook) -> dict[int, int]:
-    """One rate, where no edge is left to look at."""
+    """One seed of the rate most in doubt, when no edge is left to look at."""
     lacking = [i for i in range(inside[0], inside[-1] + 1) if todo_rows(cell.rates[i])]
     place = max(lacking, key=lambda index: outlook.doubt[index], default=None)
     return {} if place is None or not outlook.doubt[place] else {place: 1}
@@ -152,7 +153,7 @@ def _places_inside(cell: Cell, outlook: WindowOutlook) -> list[int]:
     window = outlook.window
     if window is None:
         return []
-    # An open window ends at a rate that is inside.
+    # An open window ends exactly at a rate, which counts as inside.
     low, high = window.low * (1 - 1e-9), window.high * (1 + 1e-9)
     return [i for i, rate in enumerate(cell.rates) if rate.scores and low <= rate.lr <= high]
 

@@ -1,8 +1,8 @@
-"""What the runs that a cell still lacks may change about its window and about its best score.
+"""How much the missing runs of a cell may change its window and its best score.
 
-Both are those of all its planned rates and seeds. Before all of them are trained they are
-predicted: of every draw of the missing scores (searching/prediction.py) the window and the best
-score are found as ever. The middle CONFIDENCE of them is what is known.
+Window and best score are defined over all planned rates and seeds of the cell. Until all of them
+are trained, both are predicted: they are computed for every draw of the missing scores
+(searching/prediction.py). The interval that holds the middle CONFIDENCE of these values is known.
 """
 
 import math
@@ -16,12 +16,12 @@ from recollect.running.searching.prediction import DRAWS, Prediction, middle, pr
 
 @dataclass(frozen=True)
 class WindowOutlook:
-    """The window of a whole cell, as far as some of its runs tell."""
+    """The window of a complete cell, as predicted from some of its runs."""
 
-    window: Window | None  # of the runs there are
-    low: float  # decades: the middle CONFIDENCE of the widths
+    window: Window | None  # of the trained runs
+    low: float  # decades; low to high holds the middle CONFIDENCE of the widths
     high: float
-    edge_spread: tuple[float, float]  # the same of the lower and the upper edge: high - low
+    edge_spread: tuple[float, float]  # high - low of the lower and of the upper edge, in decades
     doubt: tuple[float, ...]  # by rate: the share of draws with the rarer verdict on it
 
     @property
@@ -29,31 +29,31 @@ class WindowOutlook:
         return self.window.decades if self.window else 0.0
 
     def is_within(self, tolerance: float) -> bool:
-        """Whether the width is known so well, with the confidence stated."""
+        """Whether the width is known to +-tolerance decades, with confidence CONFIDENCE."""
         return self.decades - tolerance <= self.low and self.high <= self.decades + tolerance
 
 
 @dataclass(frozen=True)
 class BestOutlook:
-    """The best mean score of a whole cell, as far as some of its runs tell."""
+    """The best mean score of a complete cell, as predicted from some of its runs."""
 
-    best: float  # of the runs there are
-    low: float  # the middle CONFIDENCE of the best scores
+    best: float  # of the trained runs
+    low: float  # low to high holds the middle CONFIDENCE of the best scores
     high: float
     wins: tuple[float, ...]  # by rate: the share of draws in which it is the best
 
     def is_within(self, tolerance: float) -> bool:
-        """Whether the score is known so well, with the confidence stated."""
+        """Whether the score is known to +-tolerance, with confidence CONFIDENCE."""
         return self.best - tolerance <= self.low and self.high <= self.best + tolerance
 
 
 def window_outlook(cell: Cell, tau: float = TAU) -> WindowOutlook:
-    """Of a cell with some scores."""
+    """Predict the window of a cell. Requires a cell with at least one score."""
     return _window_outlook(predict(cell), len(cell.rates), cell.window(tau), tau)
 
 
 def best_outlook(cell: Cell) -> BestOutlook:
-    """Of a cell with some scores."""
+    """Predict the best score of a cell. Requires a cell with at least one score."""
     return _best_outlook(
         predict(cell), len(cell.rates), max(rate.mean for rate in cell.scored_rates)
     )
@@ -92,7 +92,7 @@ def _best_outlook(predicted: Prediction, count: int, found: float) -> BestOutloo
 
 
 def _by_rate(predicted: Prediction, values: Sequence[float], count: int) -> tuple[float, ...]:
-    """One for each of all `count` rates of the cell: 0 where no score can be."""
+    """One value for each of the `count` rates of the cell; 0 for rates that cannot have a score."""
     found = dict(zip(predicted.places, values, strict=True))
     return tuple(found.get(index, 0.0) for index in range(count))
 

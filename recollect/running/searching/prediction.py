@@ -1,15 +1,16 @@
-"""What the runs that a cell still lacks may score: draws of the mean scores of a whole cell.
+"""Prediction of missing scores: random draws of the mean scores of a complete cell.
 
-Each draw fills in the scores that are missing. What one may be:
+Each draw fills in the missing scores. A missing score is drawn as follows:
 
-  a rate with some seeds    as one of its seeds, or, with less weight the farther away it is, as
-                            one at the nearest tried rate on either side: near an edge seeds differ
-  a rate without any        all its seeds as at the nearest tried rate on one side, the nearer the
-                            likelier; beyond the last one tried also at chance
-  a surprise                one untried rate in a hundred is anything: windows may have holes
+  rate with some seeds      the score of one of its seeds, or of a seed at the nearest tried rate on
+                            either side, whose weight falls with its distance: near an edge seeds
+                            differ
+  rate without seeds        all its seeds as at the nearest tried rate on one side, the nearer the
+                            likelier; beyond the last tried rate, chance replaces the missing side
+  surprise                  one untried rate in a hundred has any score: windows may have holes
 
-plus a noise that is largest for half-learnt scores and zero for guessing. How often that is right
-was measured on stored grids and on made-up ones: docs/decisions/search-edges.md, search-best.md.
+plus noise that is largest for half-learnt scores and zero for guessing. How often the prediction is
+right was measured on stored and on synthetic grids: docs/decisions/search-edges.md, search-best.md.
 """
 
 import math
@@ -20,14 +21,14 @@ from functools import lru_cache
 
 from recollect.analysis import Cell, mean_score
 
-CONFIDENCE = 0.9  # of what is said to be known: the middle of the draws
+CONFIDENCE = 0.9  # a value is known within the interval that holds this share of the draws
 DRAWS = 200
-SEED = 0  # fixed, so that the same rows always ask for the same runs
-# Weights of the seeds of the next lower and the next higher rate; one seed of the rate has 1.
-# Too small a rate is too small for every seed, too large a one breaks some and spares others.
+SEED = 0  # fixed, so that the same rows always lead to the same runs
+# Weights of the seeds of the next lower and the next higher rate; each seed of the rate has 1.
+# Too small a rate is too small for every seed; too large a rate breaks some seeds but not others.
 LOWER, HIGHER = 1.0, 0.3
-NEIGHBOUR_DECADES = 0.5  # over which that weight falls by a factor e
-BEYOND_DECADES = 0.5  # as far away counts chance beyond the last rate tried
+NEIGHBOUR_DECADES = 0.5  # distance over which that weight falls by a factor e
+BEYOND_DECADES = 0.5  # the assumed distance of chance, beyond the last tried rate
 SURPRISE = 0.01
 # Standard deviation between seeds of a score s, as a share of its distance from chance,
 # |s - chance| / (1 - chance), times what is not learnt yet, 1 - s.
@@ -36,17 +37,17 @@ NOISE = 0.5
 Scores = tuple[tuple[float, ...], ...]  # by rate
 
 
-@dataclass(frozen=True, eq=False)  # each is made once
+@dataclass(frozen=True, eq=False)  # _predict caches them, so identity suffices
 class Prediction:
     """The mean score at each rate of a cell, drawn DRAWS times."""
 
-    places: tuple[int, ...]  # of the cell's rates: those that have or may have a score
+    places: tuple[int, ...]  # indices of the cell's rates that have or may get a score
     rates: tuple[float, ...]  # at these places
-    means: tuple[tuple[float, ...], ...]  # a draw each
+    means: tuple[tuple[float, ...], ...]  # by draw, then by place
 
 
 def predict(cell: Cell) -> Prediction:
-    """Of a cell with some scores."""
+    """Predict the mean scores of a cell. Requires a cell with at least one score."""
     return _predict(
         tuple(rate.lr for rate in cell.rates),
         # A failed run will never have a score.
@@ -57,13 +58,13 @@ def predict(cell: Cell) -> Prediction:
 
 
 def middle(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of the middle CONFIDENCE of the values."""
+    """The ends of the interval that holds the middle CONFIDENCE of the values."""
     ordered = sorted(values)
     tail = int((1 - CONFIDENCE) / 2 * len(ordered))
     return ordered[tail], ordered[-1 - tail]
 
 
-@lru_cache(maxsize=4096)  # asked again after every round, of all cells
+@lru_cache(maxsize=4096)  # called after every round, for all cells
 def _predict(
     rates: tuple[float, ...], planned: tuple[int, ...], scores: Scores, chance: float
 ) -> Prediction:
@@ -75,7 +76,7 @@ def _predict(
 
 
 class _Missing:
-    """The scores that one rate lacks: what they may be, with their weights."""
+    """The missing scores of one rate: their possible values and weights."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class _Missing:
             self.sides, self.nearness = [there for there, _ in sides], [1 / d for _, d in sides]
 
     def draw_mean(self, draw: random.Random) -> float:
-        """The mean over all seeds of the rate."""
+        """Draw the mean score over all seeds of the rate."""
         if self.count <= 0:
             return mean_score(self.own)
         if self.own:
@@ -121,7 +122,9 @@ def _nearest(
     scores: Scores,
     chance: float,
 ) -> tuple[tuple[float, ...], float]:
-    """The scores of the first tried rate among `others`, and its distance in decades."""
+    """The scores of the first tried rate among `others` and its distance in decades; chance at
+    BEYOND_DECADES if none is tried.
+    """
     for other in others:
         if scores[other]:
             return scores[other], abs(math.log10(rates[other] / rates[index]))
@@ -129,6 +132,8 @@ def _nearest(
 
 
 def _noisy(score: float, chance: float, draw: random.Random) -> float:
-    """Seeds that guess among what stands in the row, and seeds that know all of it, are alike."""
+    """Add noise to a score. It is 0 at chance and at 1: seeds that only guess score alike, and so
+    do seeds that have learnt the task completely.
+    """
     deviation = NOISE * abs(score - chance) / (1 - chance) * (1 - score)
     return min(1.0, max(0.0, draw.gauss(score, deviation)))

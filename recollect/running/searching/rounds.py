@@ -1,4 +1,4 @@
-"""What the searches that go in rounds ask of a rate."""
+"""Questions about a rate that all searches in rounds share."""
 
 from recollect.analysis import Rate
 from recollect.rows import RunRow
@@ -9,5 +9,5 @@ def todo_rows(rate: Rate) -> list[RunRow]:
 
 
 def is_tried(rate: Rate) -> bool:
-    """It has a score, or nothing at it will ever have one."""
+    """Whether a rate has a score, or will never get one because no run of it is todo."""
     return bool(rate.scores) or not todo_rows(rate)

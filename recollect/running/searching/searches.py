@@ -1,5 +1,6 @@
-"""The searches that go in rounds: what each finds out about the cells of a sweep, and how far it
-has come.
+"""The searches that go in rounds, and their progress.
+
+Each finds out one quantity of every cell of a sweep:
 
   edges   the window W(.9) of each cell (searching/edges.py)
   best    the best score of each cell (searching/best.py)
@@ -14,30 +15,31 @@ from recollect.running.searching import best, edges
 from recollect.running.searching.outlook import best_outlook, window_outlook
 from recollect.running.searching.prediction import CONFIDENCE
 
-MOST_NAMES = 6  # of cells in a line
+MOST_NAMES = 6  # the most cells named in a line
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a search asks of a cell."""
+    """One kind of search: its aim and its rules for a cell."""
 
-    aim: str  # what it finds out about a cell
-    precision: str  # to which it does so
-    next_round: Callable[[Cell], list[RunRow]]  # none when the cell is done
-    is_known: Callable[[Cell], bool]  # of a cell with some scores
-    unknown: Callable[[Cell], str]  # of such a cell: what its next round is for
+    aim: str  # the quantity that it finds out about a cell
+    precision: str  # of that quantity
+    next_round: Callable[[Cell], list[RunRow]]  # empty when the cell is done
+    is_known: Callable[[Cell], bool]  # requires a cell with at least one score
+    unknown: Callable[[Cell], str]  # the purpose of the next round; requires a score too
     remark: Callable[[Sequence[Cell]], str]  # on the cells whose aim is known
+    share: str  # of the run-steps of stored grids of 13 rates, measured (docs/decisions)
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """How far the search of a sweep has come."""
+    """The progress of the search of a sweep."""
 
     search: Search
     known: tuple[Cell, ...]
-    uncertain: tuple[str, ...]  # the cells that have a next round, each with what that is for
+    uncertain: tuple[str, ...]  # cells with a next round: name and purpose of the round
     cells: int
-    runs: int  # of the next round
+    runs: int  # in the next rounds of all cells
 
     def text(self) -> str:
         found = (
@@ -52,7 +54,7 @@ class SearchState:
 
 
 def search_state(search: Search, rows: Sequence[RunRow]) -> SearchState:
-    """Of the cells of these rows."""
+    """The progress of a search over the cells of these rows."""
     cells = group_cells(rows) if rows else ()
     rounds = [search.next_round(cell) for cell in cells]
     done = [cell for cell, left in zip(cells, rounds, strict=True) if not left]
@@ -70,7 +72,7 @@ def search_state(search: Search, rows: Sequence[RunRow]) -> SearchState:
 
 
 def next_runs(search: Search, rows: Sequence[RunRow]) -> tuple[str, ...]:
-    """The next rounds of all cells of these rows; none when all are done."""
+    """Ids of the runs in the next rounds of all cells of these rows; empty when all are done."""
     cells = group_cells(rows) if rows else ()
     return tuple(row.run_id for cell in cells for row in search.next_round(cell))
 
@@ -118,6 +120,7 @@ IN_ROUNDS = {
         edges.is_known,
         _unknown_edges,
         _without_window,
+        "25 to 38 %",
     ),
     "best": Search(
         "best score",
@@ -126,5 +129,6 @@ IN_ROUNDS = {
         best.is_known,
         _unknown_best,
         _below_tau,
+        "22 to 31 %",
     ),
 }

@@ -1,10 +1,11 @@
-"""Recipes: named sets of the choices that a study leaves open, as documented TOML beside this file.
+"""Recipes: named sets of the choices that a study leaves open, as documented TOML in this folder.
 
-A recipe does two things. It fills what a specification does not say (`Recipe.fill`), and it names
-what a finished run was trained with (`recipe_of`): the label follows from the content of a row, so
-that every stored row has one and no id depends on a recipe's name.
+A recipe has two uses. It fills in the settings that a specification leaves out (`Recipe.fill`), and
+it labels finished runs (`recipe_of`). The label follows from the content of a row, so that every
+stored row has one and no id depends on the name of a recipe.
 
-Works on specifications as data: neither torch nor pydantic is needed to label rows.
+The package works on specifications as plain data: neither torch nor pydantic is needed to label
+rows.
 """
 
 from recollect.spec.recipes.label import recipe_name, recipe_of

@@ -1,16 +1,17 @@
-"""The recipe of a stored run, from its content: the nearest one, and what differs from it.
+"""The recipe of a stored run, derived from its content: the nearest recipe and the differences.
 
 Rules, all of them functions of the specification alone:
 
-- Every setting is a choice of the recipe except sizes (of the task, the model, the data, the batch
-  of a string task), the mixer and its options, rate and seeds, and when a run is looked at or may
-  stop early. A setting that no recipe knows, of a newer version or by hand, is a difference.
-- The nearest recipe is the one with the fewest differences; of equally near ones the first of
-  study, zoology, plain. Of recipes that fit exactly, the last: a run that is plain is no more.
-- A run below the study's vocabulary or alphabet is a reduced one. So few steps want other rows, a
+- Every setting is compared except sizes (of the task, the model, the data, and the batch of a
+  string task), the mixer and its options, learning rate and seeds, and the settings for evaluation
+  and early stopping. A setting that no recipe knows, e.g. of a newer version, is a difference.
+- The nearest recipe is the one with the fewest differences. Of equally near ones, the first of
+  study, zoology, plain wins; of recipes that fit exactly, the last one wins, so that a run that
+  fits plain is labelled plain.
+- A run below the study's vocabulary or alphabet is a reduced run. So few steps need other rows, a
   longer warmup and rope (docs/decisions/demo-size.md), and a CPU computes in fp32 whatever
-  precision is asked: these are not compared.
-- A task that no recipe covers has the label "none".
+  precision is set. These settings are not compared for a reduced run.
+- A run of a task that no recipe covers has the label "none".
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import Any
 from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
 from recollect.spec.recipes.recipe import OF_EPOCHS, RECIPES, mixer_names
 
-# When a run is evaluated and when it may stop early: no part of what was trained.
+# When a run is evaluated and when it may stop early; these do not change how it is trained.
 EVALUATION_KEYS = (
     *("train.evaluations", "train.stop_solved", "train.solved_evaluations"),
     "train.stop_hopeless",
@@ -27,20 +28,20 @@ EVALUATION_KEYS = (
 
 VOCABULARY, ALPHABET = 8192, 26  # the study's: runs with fewer tokens or letters are reduced ones
 UNCOVERED = "none"
-MOST_LETTERS = 60  # of one difference
+MOST_LETTERS = 60  # longest text of one difference
 
 _TASK_SIZES = (
     *("name", "vocabulary", "length", "pairs", "query", "train_rows", "test_rows"),
     *("alphabet", "min_length", "max_length", "context", "eval_lengths"),
     *("kind", "ngram", "answer_length"),
 )
-# Not compared: sizes, and what is swept. Epochs and batch are compared in place of steps.
+# Not compared: sizes and swept settings. Epochs and batch are compared instead of steps.
 _SIZES = frozenset(
     [f"task.{key}" for key in _TASK_SIZES]
     + ["model.mixer", "model.width", "model.depth", "train.lr", "train.steps", "train.batch"]
     + list(EVALUATION_KEYS)
 )
-# Not compared of a reduced run.
+# Not compared for a reduced run.
 _SCALE = frozenset(
     ["task.data", "model.positions"]
     + [f"train.{key}" for key in ("warmup", "warmup_steps", "epochs", "batch", "precision")]
@@ -61,10 +62,11 @@ _ABSENT = object()
 
 
 def recipe_of(spec: Mapping[str, Any], varied: Collection[str] = ()) -> str:
-    """The recipe of a stored specification: "study", or the nearest one with what differs, in
-    alphabetical order: "study but dropout=0, vocabulary shared".
+    """The recipe of a stored specification: the nearest one and the differences.
 
-    Differences in the flat keys `varied` go unsaid: a table that compares positions is one of the
+    For example "study", or "study but dropout=0, vocabulary shared", in alphabetical order.
+
+    Differences in the flat keys `varied` are left out: a table that compares positions has the
     recipe "study", whatever positions its runs have.
     """
     name, differing = _nearest(spec)
@@ -73,12 +75,12 @@ def recipe_of(spec: Mapping[str, Any], varied: Collection[str] = ()) -> str:
 
 
 def recipe_name(spec: Mapping[str, Any]) -> str:
-    """The nearest recipe alone, whatever differs from it."""
+    """The name of the nearest recipe, without the differences."""
     return _nearest(spec)[0]
 
 
 def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
-    """Its name, and the settings that differ from it."""
+    """The name of the nearest recipe, and the settings that differ from it."""
     sections = {key: _table(spec.get(key)) for key in ("task", "model", "train")}
     task, mixers = str(sections["task"].get("name")), mixer_names(sections["model"].get("mixer"))
     made = dict(_made(sections))
@@ -103,7 +105,7 @@ def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
 
 
 def _made(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The choices a run was made with, by flat key."""
+    """Yield the choices of a run by flat key."""
     for section, values in sections.items():
         for name, value in values.items():
             key = f"{section}.{name}"
@@ -112,7 +114,7 @@ def _made(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]
     task, train = sections["task"], sections["train"]
     length, rows = _count(task, "length"), _count(task, "train_rows")
     batch, steps = _count(train, "batch"), _count(train, "steps")
-    # A task of strings has no length: how long it is trained is a size.
+    # A string task has no length. Its number of steps counts as a size and is not compared.
     if length and rows and batch and steps:
         keep_last = train.get("last_batch") == "keep"
         yield "train.epochs", round(steps / steps_per_epoch(rows, batch, keep_last), 2)
@@ -130,7 +132,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _count(table: Mapping[str, Any], key: str) -> int:
-    """A positive whole number; 0 where there is none that a run could have."""
+    """The positive integer at `key`; 0 if there is none or it is out of range."""
     value = table.get(key)
     return value if isinstance(value, int) and 0 < value < 2**63 else 0
 
@@ -146,6 +148,6 @@ def _words(key: str, value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    """What a row of unknown origin may put into a line."""
+    """The text cut to MOST_LETTERS printable characters, since rows may come from anywhere."""
     clean = "".join(letter if letter.isprintable() else "?" for letter in text[: MOST_LETTERS + 1])
     return clean if len(clean) <= MOST_LETTERS else clean[: MOST_LETTERS - 1] + "…"

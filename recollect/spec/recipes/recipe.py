@@ -1,15 +1,15 @@
-"""What a recipe is: the choices of its TOML file, by task and by mixer.
+"""A recipe: the choices of its TOML file, by task and by mixer.
 
-[pairs]                          # one part for each family of tasks it covers
+[pairs]                          # one part for each family of tasks that the recipe covers
 tasks = ["mqar", "recall"]
-left_to_mixer = ["norm"]         # not filled in: the mixer's own; stated below for labels alone
-[pairs.task]                     # what a specification's [task] may leave out
+left_to_mixer = ["norm"]         # not filled in: the mixer decides; values below serve as labels
+[pairs.task]                     # settings that a specification's [task] may leave out
 vocabulary_split = "halves"
-[pairs.task_of.mqar]             # the same, of one task alone
+[pairs.task_of.mqar]             # the same, for one task only
 placement = "power"
 [pairs.model]
 positions = "none"
-[pairs.model_of.attention]       # of one mixer alone
+[pairs.model_of.attention]       # for one mixer only
 positions = "learned"
 [pairs.train]
 epochs = 50
@@ -24,10 +24,10 @@ from typing import Any
 
 from recollect.errors import SpecError
 
-# The order decides between two that are equally near, see label.py.
+# The order decides between equally near recipes, see label.py.
 NAMES = ("study", "zoology", "plain")
-# What a specification says of its training -> what it decides with that: the same in other words,
-# or how often a run of that length is looked at.
+# A setting in a specification's [train] -> settings that a recipe then leaves alone: another form
+# of the same setting, or the number of evaluations, which depends on the length of the training.
 DECIDES = {
     "steps": ("epochs", "evaluations"),
     "epochs": ("evaluations",),
@@ -52,8 +52,10 @@ class Part:
     train: Table
 
     def of_model(self, mixers: tuple[str, ...]) -> dict[str, Any]:
-        """The model's choices around these mixers. In a stack of several, a choice that is not
-        the same for all of them is that of the models without one of their own.
+        """The choices for a model with these mixers.
+
+        If the mixers of a stack have different choices for a key, the general one (`model`) is
+        used.
         """
         keys = [*self.model, *(key for own in self.model_of.values() for key in own)]
         chosen: dict[str, Any] = {}
@@ -67,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A named set of choices, with the text it comes from."""
+    """A named set of choices, with the text of its file."""
 
     name: str
     about: str
@@ -76,16 +78,16 @@ class Recipe:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks it covers."""
+        """The tasks that the recipe covers."""
         return tuple(task for part in self.parts for task in part.tasks)
 
     def part_of(self, task: str) -> Part | None:
-        """Its part for a task; None if it does not cover that one."""
+        """The part for a task, or None if the recipe does not cover it."""
         return next((part for part in self.parts if task in part.tasks), None)
 
     @lru_cache(maxsize=1000)  # noqa: B019 -- recipes live as long as the program
     def choices(self, task: str, mixers: tuple[str, ...]) -> dict[str, Any] | None:
-        """All choices by flat key ("train.warmup"); None for a task it does not cover."""
+        """All choices by flat key ("train.warmup"), or None if the task is not covered."""
         part = self.part_of(task)
         if part is None:
             return None
@@ -101,9 +103,9 @@ class Recipe:
         }
 
     def fill(self, table: Table) -> dict[str, Any]:
-        """A run's specification with what it leaves open; what it says, it keeps.
+        """Return a run's specification with the open settings filled in; given ones are kept.
 
-        A table that is no specification comes back as it is, for `RunSpec` to refuse.
+        A table that is not a specification is returned unchanged; `RunSpec` refuses it later.
         """
         given: dict[str, Any] = {
             "task": _named(table.get("task")),
@@ -133,7 +135,7 @@ class Recipe:
 
 
 def mixer_names(mixer: Any) -> tuple[str, ...]:
-    """The names of a specification's mixer: one, or those of a stack by layer."""
+    """Names of the mixers in a specification: one name, or one per layer of a stack."""
     layers = mixer.get("layers") if isinstance(mixer, Mapping) else mixer
     if isinstance(layers, list | tuple):
         return tuple(name for layer in layers for name in mixer_names(layer))
@@ -141,7 +143,7 @@ def mixer_names(mixer: Any) -> tuple[str, ...]:
 
 
 def choose_recipe(name: Any) -> Recipe:
-    """The recipe of that name, or a SpecError with the names there are."""
+    """Return the recipe of that name, or raise a SpecError that lists the known names."""
     if not isinstance(name, str) or name not in RECIPES:
         raise SpecError(
             f"recipe = {str(name)[:60]!r}: must be one of {', '.join(RECIPES)}; "
@@ -151,12 +153,12 @@ def choose_recipe(name: Any) -> Recipe:
 
 
 def covering(task: str) -> list[str]:
-    """The recipes that cover a task."""
+    """Names of the recipes that cover a task."""
     return [name for name, recipe in RECIPES.items() if recipe.part_of(task)]
 
 
 def _named(part: Any) -> Table:
-    """A task or mixer as a table: a bare name stands for one."""
+    """A task or mixer as a table; a bare name becomes a table with that name."""
     return part if isinstance(part, Mapping) else {"name": part}
 
 

@@ -1,1 +1,1 @@
-"""Whether what a folder holds is as it was written, beyond the type of each value."""
+"""Checks that the content of a folder is as it was written, beyond the type of each value."""

@@ -1,6 +1,6 @@
-"""Everything in a folder of results, to the last byte: the database, checkpoints, weights.
+"""Check every byte of a folder of results: the database, checkpoints and weights.
 
-Nothing is changed. Each finding is one line that says what is wrong and what to do.
+Nothing is changed. Each finding is one line that names the problem and the remedy.
 """
 
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ _AGAIN = "plan it in a new folder and train it again"
 
 @dataclass(frozen=True)
 class Checked:
-    """What was looked at, and what is wrong with it."""
+    """Numbers of checked objects, and the findings."""
 
     runs: int
     points: int
     checkpoints: int
     weights: int
-    unsummed: int  # runs that are older than checksums: their numbers cannot be verified
+    unsummed: int  # runs stored before there were checksums; their numbers cannot be verified
     unread: int  # runs whose specification needs a plug-in that is not loaded
     findings: tuple[str, ...]
 
 
 def check_folder(folder: Path) -> Checked:
-    """A database that cannot be read at all is refused."""
+    """Check a folder of results; raise StoreError if its database cannot be read at all."""
     findings: list[str] = []
     with Store.open(folder, read_only=True) as store:
         findings += [f"{problem}; {_salvage(folder)}" for problem in store.check()]

@@ -1,9 +1,8 @@
-"""What is wrong with the stored row of a run: its id must be that of its specification, and its
-numbers must be there.
+"""Checks of the stored row of a run: its id must match its specification, its numbers must exist.
 
-The id is a digest of the specification's content, so it is a checksum that every store has. It
-needs no code of a mixer: a run of a plug-in that is not loaded is recomputed like any other, only
-what the plug-in would say to its options is not asked.
+The id is a digest of the specification's content, so it serves as a checksum in every store. It
+does not depend on the code of a mixer: the id of a run with a plug-in that is not loaded is
+recomputed like any other. Only the plug-in's own validation of its options is skipped.
 """
 
 import hashlib
@@ -17,9 +16,9 @@ from recollect.rows import Evaluation, RunRow
 from recollect.spec.run import RunSpec
 from recollect.store import Store
 
-_DEEPEST = 8  # tables within tables in a specification
+_DEEPEST = 8  # nesting of tables in a specification
 _LARGEST = 2**63
-# What every reader of rows may rely on, whoever wrote the mixer.
+# Keys and types that every reader of rows may rely on, for mixers of plug-ins too.
 _NEEDED: dict[str, tuple[type, ...]] = {
     "task.name": (str,),
     "model.mixer.name": (str,),
@@ -30,7 +29,7 @@ _NEEDED: dict[str, tuple[type, ...]] = {
 
 
 def wrong_row(row: RunRow) -> str | None:
-    """Why this row must not be used; None if it may be."""
+    """The reason why this row must not be used, or None if it may be used."""
     wrong = _wrong_specification(row)
     if wrong is None and row.status == "done" and row.accuracy is None:
         return "it is done, but has no evaluation"
@@ -38,7 +37,7 @@ def wrong_row(row: RunRow) -> str | None:
 
 
 def leave_out_wrong(store: Store) -> None:
-    """Keep rows that must not be used out of all that is read from now on."""
+    """Exclude rows that must not be used from all later reads of the store."""
     rows = store.rows()
     named = " ".join(store.problems)
     for run_id in sorted(store.planned_ids() - {row.run_id for row in rows}):
@@ -51,8 +50,9 @@ def leave_out_wrong(store: Store) -> None:
 
 
 def missing_steps(row: RunRow, curve: Sequence[Evaluation]) -> list[int]:
-    """Evaluations that a finished run must have and has not; none where its specification cannot be
-    read here.
+    """Steps of the evaluations that a finished run must have but lacks.
+
+    Empty if its specification cannot be read here.
     """
     if not row.has_result or row.steps is None:
         return []
@@ -60,14 +60,14 @@ def missing_steps(row: RunRow, curve: Sequence[Evaluation]) -> list[int]:
         run = RunSpec.parse(row.spec)
     except SpecError:
         return []
-    # Of a run that diverged, the evaluation that showed it is not stored.
+    # The evaluation that revealed the divergence of a run is not stored.
     last = row.steps if row.status == "done" else row.steps - 1
     there = {point.step for point in curve}
     return [step for step in run.train.evaluation_steps() if step <= last and step not in there]
 
 
 def gap_in_curve(row: RunRow, curve: Sequence[Evaluation]) -> str | None:
-    """What is missing of the curve of a finished run, as a line."""
+    """One line about the missing points of a finished run's curve, or None if it is complete."""
     missing = missing_steps(row, curve)
     if not missing:
         return None
@@ -90,8 +90,9 @@ def _wrong_specification(row: RunRow) -> str | None:
 
 
 def _wrong_shape(spec: Mapping[str, Any]) -> str | None:
-    """A specification that this program cannot read, perhaps for want of a plug-in: is it still one
-    whose parts can be named and compared?
+    """Why a specification that RunSpec rejects must not be used; None if it may be used.
+
+    It may need a plug-in that is not loaded. It can be used if its parts can be named and compared.
     """
     if not _is_plain(spec, _DEEPEST):
         return "its specification holds what no specification can"

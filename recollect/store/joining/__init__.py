@@ -1,1 +1,1 @@
-"""Several stores as one: where they lie, whether their results agree, and copying between them."""
+"""Several stores as one: finding them, comparing their results, and copying between them."""

@@ -1,4 +1,4 @@
-"""The stores of a folder: its own, or those of all folders in it."""
+"""The stores of a folder: its own store, or those of all folders inside it."""
 
 import os
 from collections.abc import Iterable
@@ -8,8 +8,11 @@ from recollect.store.database import FILE
 
 
 def find_stores(folders: Iterable[Path | str]) -> list[Path]:
-    """The folders with a store: each one given, or, where it has none of its own, those below it in
-    the order of their names. One that has neither stays, to be refused by whoever opens it.
+    """Folders that contain a store.
+
+    A given folder without a store of its own is replaced by the folders below it that have one, in
+    the order of their names. If there are none, it stays in the list, and opening it raises the
+    error.
     """
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
@@ -26,5 +29,5 @@ def _stores_of(folder: Path) -> list[Path]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         if FILE in files:
             below.append(Path(parent))
-            names.clear()  # what lies inside a store's folder is part of it
+            names.clear()  # subfolders of a store's folder belong to that store
     return below

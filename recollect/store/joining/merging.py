@@ -1,13 +1,13 @@
-"""Results of other folders copied into one: `recollect merge INTO FROM...`.
+"""Copy the results of other folders into one: `recollect merge INTO FROM...`.
 
-Ids are made from content, so a run of FROM is the same run as that of INTO with its id. What it has
-and INTO lacks is taken over: sweeps, planned runs, results with their curves. A result of INTO is
-never changed: an equal one is skipped, another one is reported. A run that trained or failed in
-FROM without a result is todo in INTO, as there it may still be trained. Checkpoints and kept
-weights stay where they are.
+Ids are made from content, so runs of FROM and INTO with the same id are the same run. Everything
+that INTO lacks is copied: sweeps, planned runs, and results with their curves. A result of INTO is
+never changed: an equal result in FROM is skipped, a different one is reported. A run that trained
+or failed in FROM without a result is todo in INTO, where it may still be trained. Checkpoints and
+kept weights are not copied.
 
-Every FROM is one transaction: a process that is killed has copied all of it or nothing, and merging
-again changes nothing that is there.
+Each FROM is copied in one transaction: if the process is killed, all of it has been copied or
+nothing. Merging again does not change results that were copied before.
 """
 
 import json
@@ -24,26 +24,26 @@ from recollect.store.joining.folders import find_stores
 from recollect.store.reading.values import STOPS, number, point
 from recollect.store.store import Store
 
-# What is told of a run that is not part of its row.
+# Values of a run that are not part of RunRow.
 _TIMES = "SELECT run_id, started, finished FROM runs WHERE finished IS NOT NULL"
-_OWNER = "merge"  # holds a run inside a transaction, never after it
+_OWNER = "merge"  # owns a run only inside a transaction
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What one folder brought."""
+    """Numbers of runs and results merged from one folder."""
 
     folder: Path
-    runs: int  # it has
-    new: int  # were not planned before
-    results: int  # taken over
-    equal: int  # finished in both, alike
-    held: int  # left alone, because a living process trains them in INTO
-    conflicts: tuple[str, ...]  # one line each
+    runs: int  # all runs of the folder
+    new: int  # runs that INTO did not have
+    results: int  # results copied
+    equal: int  # results that both have and that are equal
+    held: int  # results not copied because a living process trains the run in INTO
+    conflicts: tuple[str, ...]  # one line per pair of different results
 
 
 def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
-    """Copy what the stores of `others` have into that of `into`, which is made if there is none."""
+    """Copy the content of the stores of `others` into the store of `into`, created if missing."""
     stores = [store for store in find_stores(others) if store.resolve() != into.resolve()]
     if not stores:
         raise SpecError(f"nothing to merge into {into}: give the folders of other results")
@@ -65,13 +65,13 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
 
 class _Source(Store):
     def times(self) -> dict[str, tuple[float | None, float | None]]:
-        """When each finished run was started and ended."""
+        """Start and end time of each finished run."""
         return {run_id: (started, ended) for run_id, started, ended in self._read(_TIMES)}
 
 
 class _Target(Store):
     def take_over(self, source: _Source, folder: Path) -> Merged:
-        """Everything of one store, in one transaction."""
+        """Copy everything that is new from one store, in one transaction."""
         rows, curves, times = source.rows(), source.curves(), source.times()
         with self._transaction() as connection:
             mine = {row.run_id: row for row in self.rows()}
@@ -100,7 +100,7 @@ class _Target(Store):
             return Merged(folder, len(rows), new, taken, equal, held, tuple(conflicts))
 
     def _refuse_others(self, rows: Iterable[RunRow], mine: dict[str, RunRow], folder: Path) -> None:
-        """An id stands for one specification; where it does not, something was changed by hand."""
+        """Refuse a store in which an id has another specification: it was changed by hand."""
         for row in rows:
             if row.run_id in mine and mine[row.run_id].spec != row.spec:
                 raise StoreError(
@@ -135,7 +135,7 @@ class _Target(Store):
         curve: Sequence[Evaluation],
         times: tuple[float | None, float | None],
     ) -> None:
-        """As a worker would: the rules of the tables hold for a merge too."""
+        """Store a result by the same transitions as a worker: the triggers apply to a merge too."""
         started, finished = times
         connection.execute(
             "UPDATE runs SET status = 'todo', failure = NULL, finished = NULL WHERE run_id = ? AND "
@@ -165,5 +165,5 @@ class _Target(Store):
 
 
 def _text(spec: dict[str, Any]) -> str:
-    """A specification as `RunSpec.canonical_json` writes it."""
+    """A specification in the form of `RunSpec.canonical_json`."""
     return json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False)

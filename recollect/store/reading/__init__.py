@@ -1,1 +1,1 @@
-"""What comes out of a results database: queries, and values that are checked before use."""
+"""Reading a results database: queries, and values that are checked before use."""

@@ -1,8 +1,8 @@
-"""Checksums of rows: SQLite has none, and a flipped bit inside a value is another value.
+"""Checksums of rows: SQLite has none, so a flipped bit inside a value would go unnoticed.
 
-Over the values as they are stored, in the order of the columns; eight bytes, so that damage passes
-once in 2 ** 64. A store that is older than its checksums has rows without. They get theirs when it
-is next written to: what they hold is taken as it is then.
+A checksum covers the stored values in the order of the columns. It has eight bytes, so damage goes
+unnoticed with probability 2 ** -64. Rows of a store of an older version may lack checksums. They
+get them when the store is next opened for writing, from the values that they have then.
 """
 
 import hashlib
@@ -20,23 +20,29 @@ _VALUES = tuple(name for name in POINT_COLUMNS if name != "checksum")
 _POINTS = (
     f"SELECT run_id, {', '.join(_VALUES)} FROM evaluations WHERE run_id = ? AND checksum IS NULL"
 )
-# The rule that would refuse the checksum of a point whose run has ended.
+# This trigger would refuse to add a checksum to a point of a finished run.
 _RULE = "points_change_while_running"
 
 
 def checksum(*values: Any) -> int:
-    """Of values as SQLite takes and gives them; repr tells 1 from 1.0 and -0.0 from 0.0."""
+    """Checksum of values as SQLite stores and returns them.
+
+    It is taken over their repr, which distinguishes 1 from 1.0 and -0.0 from 0.0.
+    """
     digest = hashlib.blake2b(repr(values).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def register(connection: sqlite3.Connection) -> None:
-    """The triggers that keep the checksums of runs call it."""
+    """Make `checksum` available in SQL for the triggers that maintain the checksums of runs."""
     connection.create_function(_NAME, -1, checksum, deterministic=True)
 
 
 def verify(values: tuple[Any, ...], stored: Any, is_older: bool) -> None:
-    """Refuse a row that is not as it was written."""
+    """Raise BadRowError if the values do not match the stored checksum.
+
+    With `is_older` a missing checksum is accepted.
+    """
     if stored is None and is_older:
         return
     if stored is None:
@@ -46,8 +52,11 @@ def verify(values: tuple[Any, ...], stored: Any, is_older: bool) -> None:
 
 
 def seal_older(connection: sqlite3.Connection) -> int:
-    """Give rows that are older than checksums theirs, inside a transaction; of how many runs."""
-    # Not by recollect_sum: a text that is no UTF-8 would refuse the whole store.
+    """Add the missing checksums of older rows; return the number of runs that were affected.
+
+    Call it inside a transaction.
+    """
+    # Not in SQL by recollect_sum: one text that is not UTF-8 would make the whole store fail.
     older = [run_id for (run_id,) in connection.execute(_OLDER)]
     if not older:
         return 0

@@ -1,7 +1,6 @@
-"""A connection to a database file: waiting for its lock, recognising it, and every sqlite3 error
-told as a refusal in plain words.
+"""Connections to a database file: locks, recognition of the file, and readable error messages.
 
-A file that is not ours, or newer than we are, is never written to, not even to set its journal
+A file of another program or of a newer version is never written to, not even to set its journal
 mode.
 """
 
@@ -32,7 +31,7 @@ T = TypeVar("T")
 
 
 def connect_writer(path: Path, create: bool) -> sqlite3.Connection:
-    """A connection whose every commit is on the disk when it returns."""
+    """Connect for writing; every commit is on the disk when it returns."""
     connection = _connect(path, "rwc" if create else "rw")
     try:
         recognise(connection, path)
@@ -46,12 +45,13 @@ def connect_writer(path: Path, create: bool) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that changes no row and leaves no file behind,
-    also beside writers and in a read-only folder.
+    """Connect for reading; the connection changes no row and leaves no file behind.
+
+    It works while other processes write, and in a read-only folder.
     """
     if os.access(path.parent, os.W_OK):
-        # Not mode=ro, which leaves its -shm and -wal behind: only a connection that may write can
-        # remove them.
+        # Not mode=ro, which leaves -shm and -wal files behind: only a connection that may write
+        # can remove them.
         connection = _connect(path, "rw")
         connection.execute("PRAGMA query_only = ON")
         return connection
@@ -62,14 +62,15 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection.close()
         log = path.with_name(path.name + "-wal")
         if log.exists() and log.stat().st_size:
-            raise  # immutable would silently leave out what only the log holds
+            raise  # immutable=1 would silently ignore rows that are only in the log
         return _connect(path, "ro&immutable=1")
     return connection
 
 
 def recognise(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a results database of ours, 0 if the file is empty; anything else is
-    refused.
+    """Return the schema version of a results database, or 0 if the file is empty.
+
+    Raises StoreError for any other file.
     """
 
     def read_identity() -> tuple[int, int, int]:
@@ -101,8 +102,9 @@ def recognise(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def retry_while_locked(act: Callable[[], T]) -> T:
-    """`act`, retried while another process locks the file: SQLite's own timeout does not cover
-    every lock it takes.
+    """Call `act` and retry while another process locks the file, for up to PATIENCE_S.
+
+    SQLite's own timeout does not cover every lock that it takes.
     """
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -116,20 +118,20 @@ def retry_while_locked(act: Callable[[], T]) -> T:
 
 @contextmanager
 def sqlite_refusals(path: Path) -> Iterator[None]:
-    """Every sqlite3 error inside becomes a refusal that names the file and the remedy."""
+    """Turn every sqlite3 error of the block into an error that names the file and the remedy."""
     try:
         yield
     except sqlite3.Error as error:
         raise _refusal(error, path) from error
     except UnicodeDecodeError:
-        # sqlite3 quotes the text of a damaged table in its message, and fails at that.
+        # sqlite3 quotes the text of a damaged table in its message and fails to decode it.
         raise _damaged("its tables cannot be read", path) from None
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     _require_regular(path)
-    # as_uri quotes what a folder name may hold (blanks, ?, #, %, newlines); threads are kept apart
-    # by the store's lock.
+    # as_uri quotes special characters of folder names (blanks, ?, #, %, newlines). The store's lock
+    # serialises threads.
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
@@ -140,7 +142,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _require_regular(path: Path) -> None:
-    """SQLite would wait for ever at a pipe in the place of one of its files."""
+    """Refuse a pipe at the path of a database file: SQLite would wait for it for ever."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file = path.with_name(path.name + suffix)
         if file.exists() and not file.is_file():
@@ -151,13 +153,16 @@ def _require_regular(path: Path) -> None:
 
 
 def decode_text(data: bytes) -> str:
-    """A text that is no UTF-8 must cost its row; sqlite3 itself refuses the whole query."""
+    """Decode a stored text and replace bytes that are not UTF-8.
+
+    Such a text then invalidates its row alone; by default sqlite3 fails the whole query.
+    """
     return data.decode(errors="replace")
 
 
 def _primary(error: sqlite3.Error) -> int:
-    # sqlite3 raises a few errors of its own that carry no code; extended codes keep the primary one
-    # in the low byte.
+    # The low byte of an extended code is the primary code. A few errors of the sqlite3 module have
+    # no code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

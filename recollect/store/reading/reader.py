@@ -1,7 +1,7 @@
-"""Everything that is asked of a results database; nothing here changes it.
+"""All queries of a results database; nothing in this module changes it.
 
-A row that is not as this program writes it is left out of the answer and named in `problems`: one
-bad row costs that row.
+A row that this program cannot have written is left out of the answer and named in `problems`, so
+one bad row does not affect the others.
 """
 
 import json
@@ -32,21 +32,22 @@ class Reader(Database):
     """The queries of a store."""
 
     def leave_out(self, run_id: str, why: str) -> None:
-        """From now on this run is in no answer: its row is whole, but must not be used."""
+        """Exclude a run from all later answers: its row is readable but must not be used."""
         self._left_out.add(run_id)
         self._problem(f"run {run_id}", why)
 
     def counts(self) -> dict[Status, int]:
-        """How many runs are in each status, at one moment; they add up to what was planned."""
-        # Of the rows themselves: an index may be damaged without them.
+        """Number of runs in each status, from one snapshot; their sum is the number of runs."""
+        # Counted from the rows: the index may be damaged while the rows are intact.
         found = dict(self._read("SELECT status, count(*) FROM runs NOT INDEXED GROUP BY status"))
         for status in found.keys() - set(STATUSES):
             self._problem(f"{found[status]} runs", f"status {shown(status)} is none there is")
         return {status: found.get(status, 0) for status in STATUSES}
 
     def rows(self, numbers: Iterable[int] | None = None) -> list[RunRow]:
-        """Every run, or those of these numbers, in the order of planning, with the last point of
-        its curve.
+        """Every run, or those with these numbers, with the last point of its curve.
+
+        Runs are numbered and sorted in the order of planning.
         """
         which, values = "", []
         if numbers is not None:
@@ -56,7 +57,7 @@ class Reader(Database):
         return self._sound("run", found, self._row)
 
     def unfinished(self) -> dict[int, Status]:
-        """The numbers of the runs that have not ended: they count in the order of planning."""
+        """Status of each run that has not ended, by its number in the order of planning."""
         return dict(
             self._read("SELECT rowid, status FROM runs WHERE status IN ('todo', 'running')")
         )
@@ -82,19 +83,19 @@ class Reader(Database):
         return curves
 
     def planned_ids(self) -> set[str]:
-        """Of all runs that are part of a sweep."""
+        """Ids of all runs that are part of a sweep."""
         found = self._read("SELECT DISTINCT run_id FROM planned")
         return set(self._sound("planned run", found, lambda row: run_id(row[0])))
 
     def unsummed(self) -> int:
-        """How many runs have no checksum yet: they are older."""
+        """Number of runs without a checksum, stored by a version that had none."""
         if self.version < SUMS["checksum"]:
             return sum(self.counts().values())
         found: int = self._read("SELECT count(*) FROM sums WHERE checksum IS NULL")[0][0]
         return found
 
     def _row(self, values: tuple[Any, ...]) -> RunRow:
-        """One line of `rows_query`."""
+        """Decode one row of `rows_query`."""
         run, rest = values[: len(RUN_COLUMNS)], values[len(RUN_COLUMNS) :]
         (stored, is_older), last = rest[: len(SUMS)], rest[len(SUMS) :]
         has_sums = self.version >= SUMS["checksum"]
@@ -102,23 +103,23 @@ class Reader(Database):
         older = None if not has_sums else {run[0]} if is_older else set()
         point = None if last[0] is None else _point((run[0], *last), older)
         row = run_row(run, point)
-        # Where the last point is lost, the one before it would pass for the result.
+        # If the last point is lost, the point before it would be taken for the result.
         if row.status == "done" and point and row.steps and point.step < row.steps:
             raise BadRowError(f"its curve ends at step {point.step}, its training at {row.steps}")
         return row
 
     def _older(self, *run_ids: str) -> set[Any] | None:
-        """Runs, of these or of all, whose points may lack a checksum; None: any."""
+        """Runs, of the given ones or of all, whose points may lack a checksum; None: any run."""
         if self.version < SUMS["checksum"]:
             return None
-        # By their ids: a walk over all would make a curve cost the more the larger the sweep.
+        # Looked up by id: with a full scan, reading one curve would take longer in a larger sweep.
         which = "AND run_id IN (SELECT value FROM json_each(?))" if run_ids else ""
         values = [json.dumps(run_ids)] if run_ids else []
         found = self._read(f"SELECT run_id FROM sums WHERE is_older {which}", *values)
         return {run for (run,) in found}
 
     def todo(self, run_ids: Iterable[str] | None = None) -> list[Todo]:
-        """What may be claimed, of these runs or of all, in the order of planning."""
+        """Runs that may be claimed, of the given ones or of all, in the order of planning."""
         which, values = "status = 'todo'", []
         if run_ids is not None:
             which = "+status = 'todo' AND run_id IN (SELECT value FROM json_each(?))"
@@ -137,8 +138,9 @@ class Reader(Database):
         return self._sound("sweep", found, lambda row: _sweep(row, planned.get(row[3], ())))
 
     def span(self) -> tuple[float | None, float | None]:
-        """When the first run was started and the last one finished, in seconds since 1970;
-        None before that.
+        """Start of the first run and end of the last finished one, in seconds since 1970.
+
+        None if no run has started, or finished, yet.
         """
         found = self._read("SELECT run_id, started, finished FROM runs")
         moments = self._sound("run", found, lambda row: [_moment_or_none(at) for at in row[1:]])
@@ -156,7 +158,7 @@ class Reader(Database):
         return values[0] if values else None
 
     def check(self) -> list[str]:
-        """What is wrong with the file, one line each; empty if nothing is."""
+        """Problems of the file, one line each; empty if there are none."""
         problems = [text for (text,) in self._read("PRAGMA integrity_check") if text != "ok"]
         if self._log_missing:
             problems.append(
@@ -176,7 +178,7 @@ class Reader(Database):
         found: Iterable[tuple[Any, ...]],
         decode: Callable[[tuple[Any, ...]], T],
     ) -> list[T]:
-        """Those that are as they were written; a row's first column names it."""
+        """Decode the rows and leave out bad ones; the first column of a row names it."""
         decoded: list[T] = []
         for row in found:
             if row[0] in self._left_out:
@@ -188,7 +190,7 @@ class Reader(Database):
         return decoded
 
     def _problem(self, where: str, what: str) -> None:
-        # One for each place, however often it is read.
+        # One problem per place, however often that place is read.
         if where not in self._problems:
             self._problems[where] = f"{where}: {what}; left out"
             notice_damage(f"{self.path.parent}: {self._problems[where]}")
@@ -201,8 +203,9 @@ def _name(value: Any) -> str:
 
 
 def _point(row: tuple[Any, ...], older: set[Any] | None) -> Evaluation:
-    """From the run's id and POINT_COLUMNS; `older`: runs whose points may lack a checksum, None for
-    any.
+    """Decode a point from the run's id and POINT_COLUMNS.
+
+    `older`: runs whose points may lack a checksum, or None for any run.
     """
     verify(row[:-1], row[-1], is_older=older is None or row[0] in older)
     return evaluation(row[1:-1])

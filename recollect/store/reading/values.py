@@ -1,7 +1,7 @@
-"""Values as the results database holds them, and back.
+"""Conversion between Python values and values of the results database.
 
-Whoever made a file may have put anything into it, whatever its tables say: every value that comes
-out is checked for its type and range, and a row with a bad one is a BadRowError that names it.
+A file may contain anything, regardless of its table definitions. Every value that is read is
+checked for its type and range; a bad value raises a BadRowError that names it.
 """
 
 import json
@@ -12,27 +12,27 @@ from typing import Any, NoReturn, TypeVar
 from recollect.rows import STATUSES, Evaluation, RunRow, StopReason
 from recollect.store.schema import RUN_COLUMNS
 
-# Stored as the place in this list, which only grows.
+# Stored as the index in this list, which only grows.
 STOPS: tuple[StopReason | None, ...] = (None, "solved", "hopeless")
 SCORE_NAMES = ("accuracy", "exact")
-LATEST = 1e11  # seconds since 1970: later moments have no date
-_RUN_ID = re.compile(r"[\w-][\w.-]{0,63}", re.ASCII)  # it is also the name of files
+LATEST = 1e11  # seconds since 1970; later times cannot be shown as a date
+_RUN_ID = re.compile(r"[\w-][\w.-]{0,63}", re.ASCII)  # run ids also serve as file names
 _SHOWN = 40  # characters of a bad value in a message
 
 T = TypeVar("T")
 
 
 class BadRowError(ValueError):
-    """A row that is not as this program writes it; the text says which value."""
+    """A row that this program cannot have written; the message names the bad value."""
 
 
 def number(value: float) -> float | str:
-    """A float as it is stored: SQLite has no NaN."""
+    """A float as it is stored; NaN becomes the text "nan", since SQLite has no NaN."""
     return "nan" if value != value else float(value)
 
 
 def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
-    """An evaluation as the values of schema.PUT_POINT but the checksum."""
+    """An evaluation as the values of schema.PUT_POINT, without the checksum."""
     e = evaluation
     numbers = (number(e.train_loss), number(e.test_loss), number(e.accuracy), number(e.exact))
     train_score = None if e.train_score is None else number(e.train_score)
@@ -40,7 +40,7 @@ def point(run_id: str, evaluation: Evaluation) -> tuple[Any, ...]:
 
 
 def evaluation(columns: tuple[Any, ...]) -> Evaluation:
-    """The way back, from schema.POINT_COLUMNS but the checksum."""
+    """An evaluation from the values of schema.POINT_COLUMNS, without the checksum."""
     step, train_loss, test_loss, accuracy, exact, slices, train_score = columns
     return Evaluation(
         _whole("step", step),
@@ -63,7 +63,7 @@ def run_row(columns: tuple[Any, ...], last: Evaluation | None) -> RunRow:
     steps = whole_or_none("steps", stored["steps"])
     wall_s = None if stored["wall_s"] is None else _float("wall_s", stored["wall_s"])
     if stored["status"] == "failed":
-        # What failed is ended from outside of its training, which knows neither of them.
+        # A failed run is ended from outside its training, where neither number is known.
         steps, wall_s = steps or None, wall_s or None
     stop = _whole("stopped_early", stored["stopped_early"])
     return RunRow(
@@ -113,10 +113,10 @@ def moment(name: str, value: Any) -> float:
 
 
 def table(name: str, value: Any) -> dict[str, Any]:
-    """JSON that must be a table."""
+    """Parse a JSON text that must be an object."""
     try:
         found = json.loads(text(name, value))
-    except (ValueError, RecursionError):  # no JSON; numbers of thousands of digits; deep nesting
+    except (ValueError, RecursionError):  # bad JSON, numbers of thousands of digits, deep nesting
         found = None
     if type(found) is not dict:
         refuse(name, value, "a table in JSON")
@@ -124,8 +124,8 @@ def table(name: str, value: Any) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value as it may stand in a message: one short line of printable ASCII."""
-    # repr of all of a long text would be slow, and of a long number it raises.
+    """A value as one short line of printable ASCII, for a message."""
+    # The whole repr of a long text would be slow.
     part = value[: 2 * _SHOWN] if isinstance(value, str | bytes) else value
     found = ascii(part)
     return found if len(found) <= _SHOWN else f"{found[:_SHOWN]}..."
@@ -178,7 +178,7 @@ def _texts(name: str, found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _lines(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts, one a line; none if NULL."""
+    """A list of texts, stored one per line; empty if NULL."""
     return tuple((_text_or_none(name, value) or "").splitlines())
 
 

@@ -1,6 +1,6 @@
-"""The tasks there are, by name.
+"""The specifications of all tasks, by name.
 
-A task is added here, as a specification, and in recollect/tasks, as a drawing of rows.
+A new task needs a specification here and a function that draws its rows in recollect/tasks.
 """
 
 from recollect.tasks.options.base import TaskSpec as TaskSpec

@@ -1,4 +1,4 @@
-"""What every task says about itself. No torch, no data: those are in recollect/tasks."""
+"""The base of all task specifications. Code that needs torch or data is in recollect/tasks."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
@@ -7,15 +7,14 @@ from pydantic import Field
 
 from recollect.spec.base import Spec
 
-# of one set of rows kept in memory, 4 bytes each: beyond it a specification is a mistake
+# Largest number of tokens in one set of rows in memory, 4 bytes each. A specification with more is
+# taken for a mistake.
 MOST_TOKENS = 2_000_000_000
-TRAIN_SAMPLE_SHARE = 3  # test rows for each training row that an evaluation looks at
+TRAIN_SAMPLE_SHARE = 3  # test rows per training row in an evaluation
 
 
 class TaskSpec(Spec, ABC):
-    """What every task says about itself: to the model, the trainer,
-    the tables and the error messages.
-    """
+    """Properties of a task that the model, the trainer, tables and error messages use."""
 
     score_name: ClassVar[
         Literal["accuracy", "exact"]
@@ -35,29 +34,27 @@ class TaskSpec(Spec, ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """The expected score of a model that knows what stands
-        in the context but not what belongs to what.
-        """
+        """Expected score of a model that knows the tokens of the context but not their binding."""
 
     @property
     @abstractmethod
     def label_vocabulary(self) -> int:
-        """How many token ids there are: the rows of the embedding and the columns of the head."""
+        """Number of token ids: the rows of the embedding and the columns of the head."""
 
     @property
     @abstractmethod
     def train_length(self) -> int:
-        """Tokens of a training row."""
+        """Number of tokens in a training row."""
 
     @property
     @abstractmethod
     def longest(self) -> int:
-        """Tokens of the longest row of any split: what positional tables must cover."""
+        """Number of tokens in the longest row of any split, which positional tables must cover."""
 
     @property
     @abstractmethod
     def labels_per_row(self) -> int:
-        """Label slots of a training row."""
+        """Number of label slots in a training row."""
 
     @property
     @abstractmethod
@@ -66,28 +63,28 @@ class TaskSpec(Spec, ABC):
 
     @abstractmethod
     def test_length(self, test_split: str) -> int:
-        """Tokens of a row of this test split."""
+        """Number of tokens in a row of this test split."""
 
     @property
     def sampled_rows(self) -> int:
-        """Training rows that an evaluation looks at; none where every row is new."""
+        """Number of training rows in an evaluation; 0 if every training row is new."""
         if self.data == "fresh":
             return 0
         return min(self.train_rows, max(1, self.test_rows // TRAIN_SAMPLE_SHARE))
 
     @property
     def evaluated_tokens(self) -> int:
-        """Of all rows that one evaluation looks at."""
+        """Number of tokens in all rows of one evaluation."""
         tests = sum(self.test_rows * self.test_length(split) for split in self.test_splits)
         return tests + self.sampled_rows * self.train_length
 
     @property
     @abstractmethod
     def default_batch(self) -> int:
-        """Rows of an optimiser step where the specification gives none."""
+        """Rows per optimiser step if the specification gives no batch."""
 
     def check_batch(self, batch: int) -> None:
-        """Refuse a batch that one epoch cannot fill."""
+        """Refuse a batch with more rows than one epoch."""
         if not 1 <= batch <= self.train_rows:
             raise ValueError(
                 f"batch = {batch}: must be between 1 and train_rows = {self.train_rows}; use a "

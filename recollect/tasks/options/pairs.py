@@ -1,7 +1,8 @@
-"""Tasks of key-value pairs: what they are made of and every rule their numbers obey.
+"""Tasks of key-value pairs: their options and the rules for them.
 
-The pairs stand in front, the questions behind, and a label stands at the position of its question.
-An example of each task is drawn in recollect/tasks/mqar.py and recollect/tasks/recall.py.
+A row begins with the pairs; the questions follow, and a label is at the position of its question.
+The docstrings of recollect/tasks/mqar.py and recollect/tasks/recall.py show an example of each
+task.
 """
 
 from abc import ABC
@@ -14,7 +15,7 @@ from recollect.tasks.options.base import MOST_TOKENS, TaskSpec
 
 
 class PairsSpec(TaskSpec, ABC):
-    """Key-value pairs in front, questions behind; token 0 is filler and never a key or a value."""
+    """Key-value pairs, then questions. Token 0 is filler and never a key or a value."""
 
     score_name: ClassVar[Literal["accuracy", "exact"]] = "accuracy"
 
@@ -32,8 +33,10 @@ class PairsSpec(TaskSpec, ABC):
 
     @property
     def chance(self) -> float:
-        """1 / pairs. Under mqar's power-law placement position alone gives a
-        little more: placement.position_only_accuracy.
+        """1 / pairs.
+
+        Under mqar's power-law placement the position alone gives a little more; see
+        placement.position_only_accuracy.
         """
         return 1 / self.pairs
 
@@ -58,8 +61,9 @@ class PairsSpec(TaskSpec, ABC):
 
     @property
     def default_batch(self) -> int:
-        """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above:
-        the batch sizes of Zoology's figure 2.
+        """512 rows up to length 128, 256 up to 256, 128 up to 512, 64 above.
+
+        These are the batch sizes of Zoology's figure 2.
         """
         return usual_batch(self.length, self.train_rows)
 
@@ -115,12 +119,12 @@ class MqarSpec(PairsSpec):
 
     @property
     def slots(self) -> int:
-        """Positions a question may stand at: slot g is position 2 * pairs + 2 * g."""
+        """Number of positions a question may have: slot g is position 2 * pairs + 2 * g."""
         return (self.length - 2 * self.pairs) // 2
 
     @property
     def slot_power(self) -> float:
-        """The exponent in force."""
+        """The exponent of the placement that is used; 1 for uniform placement."""
         return self.power if self.placement == "power" else 1.0
 
     @model_validator(mode="after")
@@ -139,7 +143,7 @@ class MqarSpec(PairsSpec):
 
     @model_validator(mode="after")
     def _power_has_an_effect(self) -> Self:
-        # Two specifications of the same data would be two runs with two ids.
+        # Otherwise two specifications of the same data would give two runs with two ids.
         if self.placement == "uniform" and self.power != type(self).model_fields["power"].default:
             raise ValueError(
                 f'power = {self.power}: has no effect under placement = "uniform"; leave power out'

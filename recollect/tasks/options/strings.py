@@ -1,7 +1,7 @@
-"""Tasks of strings: what they are made of and every rule their numbers obey.
+"""String tasks: their options and the rules for them.
 
-A string, then part of it again; a label is the next token. An example of each task is drawn in
-recollect/tasks/copying.py and recollect/tasks/ngram_lookup.py.
+An example is a string, then part of it again; a label is the next token. The docstrings of
+recollect/tasks/copying.py and recollect/tasks/ngram_lookup.py show an example of each task.
 """
 
 from abc import ABC, abstractmethod
@@ -12,16 +12,17 @@ from pydantic import Field, model_validator
 from recollect.spec.base import Numbers
 from recollect.tasks.options.base import MOST_TOKENS, TaskSpec
 
-# drawn for one packed row: the examples that could begin in it, each with max_length letters
+# Largest number of letters drawn for one packed row: all examples that could begin in it, each with
+# max_length letters.
 MOST_LETTERS = 4_000_000
 
 
 class StringsSpec(TaskSpec, ABC):
-    """A random string, then part of it again. Trained on rows packed with examples,
-    tested on one example a row.
+    """A random string, then part of it again.
 
-    Ids: letters 0 .. alphabet - 1, then begin, delimiter, end, padding. Every training row is new;
-    an epoch is only a count.
+    Training rows are packed with examples, test rows have one example each. Token ids: letters
+    0 .. alphabet - 1, then begin, delimiter, end, padding. Every training row is new, so an epoch
+    is only a number of rows.
     """
 
     score_name: ClassVar[Literal["accuracy", "exact"]] = "exact"
@@ -53,11 +54,11 @@ class StringsSpec(TaskSpec, ABC):
     @property
     @abstractmethod
     def frame(self) -> int:
-        """Tokens of an example besides the letters of its string and of its answer."""
+        """Number of tokens of an example without the letters of its string and its answer."""
 
     @abstractmethod
     def answers(self, letters: int) -> tuple[int, int]:
-        """Letters of the shortest and of the longest answer to a string of so many letters."""
+        """Lengths of the shortest and the longest answer for a string of `letters` letters."""
 
     @property
     def vocabulary(self) -> int:
@@ -93,9 +94,7 @@ class StringsSpec(TaskSpec, ABC):
 
     @property
     def labels_per_row(self) -> int:
-        """An upper bound: the whole row filled with the examples
-        that have the largest share of labels.
-        """
+        """Upper bound: a row filled with examples that have the largest share of labels."""
         with_whole_answer = range(self.min_length, self.max_length + 1)
         return max(
             self.context * (self.answers(n)[1] + 1) // self.longest_example(n)
@@ -104,7 +103,7 @@ class StringsSpec(TaskSpec, ABC):
 
     @property
     def examples_per_row(self) -> int:
-        """The most examples that can begin in a packed row."""
+        """Largest number of examples that can begin in a packed row."""
         shortest = self.min_length + self.answers(self.min_length)[0] + self.frame
         return -(-self.context // shortest)
 
@@ -113,22 +112,26 @@ class StringsSpec(TaskSpec, ABC):
         return tuple(f"length {letters}" for letters in self.eval_lengths)
 
     def test_length(self, test_split: str) -> int:
-        """Without the end sign, behind which nothing is asked."""
+        """Number of tokens in a row, without the end sign, as no label follows it."""
         return self.longest_example(self.letters_of(test_split)) - 1
 
     @property
     def default_batch(self) -> int:
-        """8 rows, as the official code: packed rows hold several examples each, about 58 in 8 rows
-        at the default lengths.
+        """8 rows, as in the official code.
+
+        Packed rows hold several examples each: 8 rows hold about 58 at the default lengths.
         """
         return min(8, self.train_rows)
 
     def longest_example(self, letters: int) -> int:
-        """Tokens of the longest example with a string of so many letters, its end sign included."""
+        """Number of tokens of the longest example with a string of `letters` letters.
+
+        The end sign is included.
+        """
         return letters + self.answers(letters)[1] + self.frame
 
     def letters_of(self, test_split: str) -> int:
-        """The string length a test split evaluates."""
+        """The string length of a test split."""
         return self.eval_lengths[self.test_splits.index(test_split)]
 
     @model_validator(mode="after")
@@ -219,9 +222,7 @@ class NgramLookupSpec(StringsSpec):
 
     @property
     def chance(self) -> float:
-        """The answer guessed letter by letter,
-        averaged over where the question may have been taken from.
-        """
+        """Score of guessing the answer letter by letter, averaged over all places of a question."""
         per_length = []
         for letters in self.eval_lengths:
             places = range(letters - self.ngram)

@@ -111,11 +111,11 @@ def test_the_card_is_shown_live_and_read_again_only_now_and_then(tmp_path, monke
 
 def test_what_was_stopped_is_trained_by_the_same_command(tmp_path, command, monkeypatch):
     def stopped(*_, **__):
-        raise Stopped("stopped; go on with `recollect resume`", 130)
+        raise Stopped("stopped; continue with `recollect resume`", 130)
 
     monkeypatch.setattr("recollect.running.engine.train", stopped)
     out = tmp_path / "out"
     said = command("score", "gru", "--card", "cpu", "--device", "cpu", "--out", out)
     assert said.code == 130
     again = f"recollect score gru --out {out} --card cpu --device cpu"
-    assert said.err.splitlines()[-1] == f"recollect: stopped; go on with `{again}`"
+    assert said.err.splitlines()[-1] == f"recollect: stopped; continue with `{again}`"

@@ -298,7 +298,7 @@ def test_a_stopped_search_goes_on_and_what_it_leaves_is_trained_by_whoever_asks(
         nonlocal ended
         ended += type(event).__name__ == "RunEnded"
 
-    with pytest.raises(Exception, match="go on with"):
+    with pytest.raises(Exception, match="continue with"):
         engine.train(out, [tiny], device="cpu", search=search, stop=stop, listen=listen)
     assert engine.train(out, device="cpu").counts == whole.counts  # resume: the same runs
     with Store.open(out) as one, Store.open(tmp_path / "whole") as two:

@@ -247,7 +247,7 @@ def test_a_spent_budget_in_words():
     assert budget_text(rows, next_stage(rows), 2.0, "recollect resume out") == (
         "the budget of 2 min is spent: 6 of 14 runs have a result, 1 begun and kept, 7 not begun; "
         "next: what was begun\n"
-        "go on with `recollect resume out --budget 2`, or without a limit with "
+        "continue with `recollect resume out --budget 2`, or without a limit with "
         "`recollect resume out`"
     )
     assert budget_text([make_row()], None, 0.5, "recollect resume out") == (

@@ -1,9 +1,9 @@
 """The study's claims as code: rows in, verdicts out, by recipe.
 
-Each claim names its setting, its rule and its thresholds, and is decided on rows of one recipe and
-of the study's own scale only; what the same rule says about smaller rows is a remark. See claim.py
-for what a claim is, checks.py for how a rule can be open, coverage.py for how cells become a
-verdict, and rules/ for the rules.
+Each claim names its setting, its rule and its thresholds. It is decided only on rows of one recipe
+at the study's own scale; the result of the same rule on smaller rows is a remark. See claim.py for
+what a claim is, checks.py for how a rule can be open, coverage.py for how cells become a verdict,
+and rules/ for the rules.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,8 +72,8 @@ def check(
     claims: Sequence[Claim] = CLAIMS,
     kept: Mapping[str, float] | None = None,
 ) -> list[Verdict]:
-    """A verdict for every claim by the rows of one recipe; `recipes_of` lists those there are.
+    """Judge every claim by the rows of one recipe; `recipes_of` lists the available recipes.
 
-    `kept` holds what inspections say about decay (inspections.kept_per_token).
+    `kept` is the decay that inspections measured (inspections.kept_per_token).
     """
     return judge(claims, rows, curves, recipe, kept)

@@ -1,4 +1,4 @@
-"""What a reader asks for: claims by name, recipes by name, rows of folders."""
+"""The user's selection: claims by name, recipes by name, rows of folders."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,11 @@ def judge_results(
     recipe: str | None = None,
     claims: Sequence[Claim] = CLAIMS,
 ) -> dict[str, list[Verdict]]:
-    """Verdicts by recipe: of the one that is named, else of the headline and of every other whose
-    rows are there. Rows that differ from a recipe in something are judged when they are named, as
-    in "study but dropout=0". `folders` are asked for what inspections found.
+    """Verdicts by recipe: for `recipe` if given, else for the headline and every other recipe with
+    rows.
+
+    Rows that deviate from a recipe are judged only if they are named, as in "study but dropout=0".
+    `folders` are searched for the records of inspections.
     """
     there = recipes_of(results.rows)
     if recipe is not None and recipe not in (*RECIPES, *there):
@@ -35,7 +37,7 @@ def judge_results(
 
 
 def choose_claims(only: str | None) -> Sequence[Claim]:
-    """ "C3,C15" as claims, in their usual order; all of them without a choice."""
+    """Parse a list such as "C3,C15" into claims, in their usual order; None selects all claims."""
     if only is None:
         return CLAIMS
     names = {claim.name for claim in CLAIMS}

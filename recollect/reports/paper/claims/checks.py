@@ -1,12 +1,13 @@
-"""What a rule is made of: measures that may be known only in part, and checks that may be open.
+"""The parts of a rule: measures that may be known only in part, and checks that may be open.
 
-A measure is an interval. A tuned score is known exactly once the grid was fine enough, and is a
-lower bound before; a window that reaches the end of its grid is a lower bound too; what was not
-trained may be anything. A check compares a measure with a threshold and is true, false, or open
-when the interval lies on both sides. A check that is still open says what must be trained.
+A measure is an interval. A tuned score is exact if the grid is fine enough; otherwise it is a
+lower bound. A window that reaches the end of its grid is a lower bound too. A cell that was not
+trained may have any value. A check compares a measure with a threshold. It is true, false, or open
+if the interval lies on both sides of the threshold. An open check names what must be trained.
 
-`noise` is the standard error that seeds give a measure. Comparisons are exact unless they are made
-with `not_above` and `not_below`: these fail only where seeds cannot explain it.
+`noise` is the standard error of a measure over seeds. Comparisons are exact unless they are made
+with `not_above` and `not_below`: these fail only if the noise of the seeds cannot explain the
+deviation.
 """
 
 import math
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from recollect.reports.paper.claims.thresholds import MOST_NOISE, NOISES
 from recollect.reports.paper.claims.wanted import Want
 
-MOST_TEXTS = 3  # of a list that are written out; the others are counted
+MOST_TEXTS = 3  # the texts of a list that are written out; the others are only counted
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison, or several as one. `holds` is None while it is open, and `lacks` says why."""
+    """One comparison, or several combined. `holds` is None while it is open; `lacks` says why."""
 
     holds: bool | None
     text: str
     lacks: str = ""
-    count: str = ""  # of the checks it is made of, how many fail or hold
+    count: str = ""  # how many of its parts fail or hold, in words
     margin: float = math.inf  # how clearly it holds (positive) or fails (negative)
     parts: "tuple[Check, ...]" = ()
     wants: tuple[Want, ...] = ()
@@ -72,8 +73,10 @@ def at_most(measure: Measure, threshold: float) -> Check:
 
 
 def not_below(measure: Measure, threshold: float) -> Check:
-    """As at_least, but what seeds can explain is no contradiction; nor is it a confirmation, where
-    they could explain more than MOST_NOISE.
+    """Like at_least, but allow for the noise of the seeds.
+
+    A shortfall that noise can explain does not fail the check. If the noise exceeds MOST_NOISE,
+    such a shortfall does not confirm it either, and the check stays open.
     """
     noise = NOISES * measure.noise
     check = at_least(measure, threshold - min(noise, MOST_NOISE))
@@ -81,7 +84,7 @@ def not_below(measure: Measure, threshold: float) -> Check:
 
 
 def not_above(measure: Measure, threshold: float) -> Check:
-    """As at_most, and otherwise as not_below."""
+    """Like at_most, but allow for the noise of the seeds as in not_below."""
     noise = NOISES * measure.noise
     check = at_most(measure, threshold + min(noise, MOST_NOISE))
     return _unless_noisy(check, measure, measure.low > threshold + noise)
@@ -94,7 +97,7 @@ def _unless_noisy(check: Check, measure: Measure, is_contradicted: bool) -> Chec
 
 
 def below(measure: Measure, threshold: float) -> Check:
-    """As at_most, but the threshold itself is too much."""
+    """Like at_most, but a measure equal to the threshold fails."""
     return opposite(at_least(replace(measure, wants=_of_the_best(measure)), threshold))
 
 
@@ -118,14 +121,19 @@ def difference(more: Measure, less: Measure) -> Measure:
 
 
 def _of_the_best(measure: Measure) -> tuple[Want, ...]:
-    """A difference may be small because both scores are high; a score must be searched for."""
+    """The wants that show the best score.
+
+    A single score needs the whole search. A difference does not, since it may be small because
+    both scores are high.
+    """
     return tuple(want.to_show_the_best(not measure.is_difference) for want in measure.wants)
 
 
 def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
-    """All must hold; one that fails settles it.
+    """A check that holds if all checks hold, and fails if one fails.
 
-    Told: what fails, else the tightest. `lacks` is for no checks at all.
+    Its text names the checks that fail, else the tightest one. `lacks` is used if there are no
+    checks.
     """
     parts = tuple(checks)
     failed = sorted((part for part in parts if part.holds is False), key=_margin)
@@ -143,16 +151,16 @@ def every(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
 
 
 def some(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
-    """One must hold, and settles it.
+    """A check that holds if at least one check holds.
 
-    Told: the clearest that holds, else the one that comes nearest.
+    Its text names the check that holds most clearly, else the one that comes nearest to holding.
     """
     parts = tuple(checks)
     clearest = max((part for part in parts if part.holds), key=_margin, default=None)
     if clearest:
         return Check(True, text or clearest.text, "", "", clearest.margin, parts)
     if not parts or any(part.holds is None for part in parts):
-        # One is enough: the first of those that are open, as the rule orders them.
+        # One is enough, so only the first open check, in the rule's order, asks for training.
         unsettled = _open(parts, text, lacks)
         first = next((part.wants for part in parts if part.holds is None), ())
         return replace(unsettled, wants=first)
@@ -162,7 +170,7 @@ def some(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
 
 
 def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
-    """What is known so far, and what is missing."""
+    """An open check with what is known so far, and what is missing."""
     lacking = join(part.lacks for part in parts if part.holds is None) if parts else lacks
     return Check(
         None,
@@ -174,14 +182,17 @@ def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
 
 
 def join(texts: Iterable[str], limit: int = MOST_TEXTS) -> str:
-    """Different texts as one, the first few of them and the number of the others."""
+    """Join distinct texts: the first `limit` of them, and the number of the others."""
     told = list(dict.fromkeys(text for text in texts if text))
     more = f" and {len(told) - limit} more" if len(told) > limit else ""
     return "; ".join(told[:limit]) + more
 
 
 def told_all(checks: Sequence[Check]) -> str:
-    """Decades and scores have no common scale to say which is tightest: what fails, else all."""
+    """The texts of the checks that fail, else of all that hold.
+
+    It is for checks on both decades and scores, which have no common scale to find the tightest.
+    """
     failed = [check.text for check in checks if check.holds is False]
     return join(failed or [check.text for check in checks if check.holds], limit=len(checks))
 

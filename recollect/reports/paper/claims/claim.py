@@ -23,15 +23,16 @@ Rule = Callable[[Group], Sequence[CellCheck]]
 
 
 def at_study_size(subject: Subject) -> bool:
-    """Whether a subject's task is one of the four of appendix A.2."""
+    """Whether a subject's task has one of the four sizes of appendix A.2."""
     return subject.size in SIZES
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """One statement.
+    """One statement of the study.
 
-    What the rule says in words is its docstring; `setting` is what the study decides it on.
+    The docstring of the rule states it in words; `setting` is the setting in which the study makes
+    the statement.
     """
 
     name: str  # C1, C2, ...
@@ -40,28 +41,28 @@ class Claim:
     figure: str  # `recollect figure NAME DIR` draws it
     roles: tuple[Role, ...]
     thresholds: tuple[Threshold, ...]
-    runs: tuple[str, ...]  # presets with what narrows them, as `recollect run paper:` wants them
+    runs: tuple[str, ...]  # presets with overrides: arguments for `recollect run paper:`
     rule: Rule
     coverage: Coverage = EVERY
-    models: tuple[Role, ...] = ()  # of a claim that names no cells: must all be among them
+    models: tuple[Role, ...] = ()  # if the claim names no cells: the models that must have cells
     task: str = "mqar"
     fits: Callable[[Subject], bool] = at_study_size
     varies: tuple[str, ...] = ()  # settings of the recipe that the claim itself changes
     origin: Origin = "study"  # "ours": not in the study's words
     contradiction: str = ""  # where the study contradicts itself
-    caveat: str = ""  # where it is silent, and what was taken instead
+    caveat: str = ""  # where the study is silent, and what was chosen instead
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def shown_statement(self) -> str:
-        """The statement, marked where the study does not say so."""
+        """The statement, marked if it is not the study's."""
         return f"{self.statement} (ours)" if self.origin == "ours" else self.statement
 
     @property
     def has_window(self) -> bool:
-        """Whether it turns on the score from which a rate belongs to a window."""
+        """Whether it depends on tau, the score from which a rate belongs to a window."""
         return any(threshold is WINDOW for threshold in self.thresholds)
 
     @property
@@ -72,7 +73,7 @@ class Claim:
 
     @property
     def what_to_run(self) -> str:
-        """The commands that train all that the rule may need, one a line."""
+        """The commands that train everything the rule may need, one per line."""
         return "\n".join(f"recollect run paper:{run} --out out" for run in self.runs)
 
 
@@ -83,18 +84,18 @@ def _value_text(name: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rows of one recipe say about a claim."""
+    """The verdict on a claim by the rows of one recipe."""
 
     claim: Claim
     recipe: str
     tally: Tally
-    numbers: str  # what it was decided by, with the spread over seeds
+    numbers: str  # the numbers that decided it, with the spread over seeds
     remark: str  # caveats, other readings, what holds at a reduced scale
     cells: tuple[CellCheck, ...] = ()
     firmness: float | None = None  # the share of resamples of the seeds with the same verdict
-    by_tau: tuple[tuple[float, Tally], ...] = ()  # of a claim about windows
-    wants: tuple[Want, ...] = ()  # what is still to be trained, where that may change the verdict
-    # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's
+    by_tau: tuple[tuple[float, Tally], ...] = ()  # only for a claim about windows
+    wants: tuple[Want, ...] = ()  # untrained cells that may change the verdict
+    # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's.
     reduced: str = ""
 
     @property
@@ -116,12 +117,12 @@ class Verdict:
 
     @property
     def run_steps(self) -> int:
-        """Of all that is still wanted."""
+        """Run-steps of all cells that are still wanted."""
         return sum(want.run_steps(self.recipe) for want in self.wants)
 
     @property
     def disagreement(self) -> str:
-        """Where another line for a window says something else; empty where all agree."""
+        """The verdicts at each tau if they differ; empty if they agree."""
         told = {tau: found for tau, found in self.by_tau if found.outcome != "not enough data"}
         if len({found.outcome for found in told.values()}) < 2:
             return ""
@@ -147,7 +148,7 @@ def claim(
     contradiction: str = "",
     caveat: str = "",
 ) -> Callable[[Rule], Claim]:
-    """Makes the rule below it a claim."""
+    """A decorator that turns a rule into a claim."""
     return partial(
         Claim,
         name,

@@ -1,8 +1,8 @@
 """From single cells to a verdict: which cells a claim is about, and how many of them must agree.
 
-The study names the cells of some figures (all widths, all sizes) and of others it does not: then
-every cell that was searched counts, a claim is settled by several sizes that agree, and one easy
-cell settles nothing.
+For some figures the study names the cells (all widths, all sizes). For others it does not: then
+every cell that was searched counts, several sizes must agree to settle a claim, and one easy cell
+is not enough.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Outcome = Literal["reproduced", "holds in part", "contradicted", "not enough dat
 
 @dataclass(frozen=True)
 class CellCheck:
-    """What a rule says about one cell, or about one line of cells."""
+    """The result of a rule for one cell, or for one line of cells."""
 
     cell: str
     check: Check
@@ -29,14 +29,14 @@ class CellCheck:
 
 
 def at_panel(panel: Panel, check: Check, role: Role | None = None) -> CellCheck:
-    """A cell by its size and width, and by its model if others stand beside it."""
+    """The check of a cell, named by its size and width, and by its model if a role is given."""
     name = f"{role.name} " if role else ""
     return CellCheck(f"{name}{size_text(panel.size)} width {panel.width}", check, panel.size, role)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which cells decide: `named` if the study names them, `one` if one of them is enough."""
+    """Which cells decide: `named` if the study names them, `one` if one that holds is enough."""
 
     named: bool
     one: bool
@@ -61,12 +61,12 @@ SOME_UNNAMED = Coverage(
 
 @dataclass(frozen=True)
 class Tally:
-    """A verdict and what it counts."""
+    """A verdict and the numbers of cells behind it."""
 
     outcome: Outcome
     holding: int
     failing: int
-    cells: int  # those named; of a claim that names none, those decided
+    cells: int  # the number of named cells; if the claim names none, of decided cells
 
     @property
     def words(self) -> str:
@@ -77,7 +77,7 @@ class Tally:
 
     @property
     def counted(self) -> str:
-        """How many cells stand behind it."""
+        """How many cells hold and fail, in words; empty if none is decided."""
         if not self.holding + self.failing:
             return ""
         parts = [
@@ -92,8 +92,10 @@ def count_cells(count: int) -> str:
 
 
 def tally(coverage: Coverage, cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> Tally:
-    """`roles` are the models that a claim without named cells is about: it is reproduced where all
-    of them agree with it, and contradicted by one of them.
+    """Count the cells and derive the verdict.
+
+    `roles` are the models of a claim without named cells. Such a claim is reproduced if all of
+    them agree with it, and contradicted if one of them always fails.
     """
     holding = [cell for cell in cells if cell.check.holds]
     failing = [cell for cell in cells if cell.check.holds is False]
@@ -114,7 +116,7 @@ def tally(coverage: Coverage, cells: Sequence[CellCheck], roles: Sequence[Role] 
 
 
 def together(coverage: Coverage, cells: Sequence[CellCheck]) -> Check:
-    """All cells as one check, for rows of a smaller scale."""
+    """All cells combined into one check, for rows of a smaller scale than the study's."""
     checks = [cell.check for cell in cells]
     if coverage.named:
         return some(checks) if coverage.one else every(checks)
@@ -123,7 +125,7 @@ def together(coverage: Coverage, cells: Sequence[CellCheck]) -> Check:
 
 
 def _spans(cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> bool:
-    """Whether these are sizes enough, and all models."""
+    """Whether the cells cover enough sizes, and all roles."""
     sizes = {cell.size for cell in cells}
     models = {cell.role for cell in cells}
     return (
@@ -134,7 +136,7 @@ def _spans(cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> bool:
 
 
 def _contradicts(decided: Sequence[CellCheck], roles: Sequence[Role]) -> bool:
-    """Whether all models, or one of them, fail wherever they were searched, at sizes enough."""
+    """Whether all models together, or one of them, fail in every decided cell, at enough sizes."""
     by_model = [[cell for cell in decided if cell.role is role] for role in roles]
     return any(
         _spans(own, needed) and not any(cell.check.holds for cell in own)

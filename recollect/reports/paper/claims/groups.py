@@ -1,9 +1,10 @@
-"""Cells that can be compared: one recipe, one variant of each model; and what a rule may ask of
-them.
+"""Groups of comparable cells (one recipe, one variant of each model), and the measures that a rule
+may request from them.
 
-A group is read in one of two ways. *Strictly*: only sizes and models that the study trained, only
-rates with enough seeds, and a score counts as tuned only after a search that is fine and wide
-enough. Or *as it is*: whatever was trained, for the remark on what holds at a reduced scale.
+A group is read in one of two ways. *Strict*: only sizes and models that the study trained count,
+only rates with enough seeds count, and a score counts as tuned only after a search that is fine
+and wide enough. *As it is*: every trained run counts; this is for the remark on what holds at a
+reduced scale.
 """
 
 import math
@@ -30,7 +31,7 @@ from recollect.reports.paper.claims.wanted import Want, scored_runs
 from recollect.reports.paper.study import Size, open_choices, recipe, task_table
 from recollect.rows import RunRow
 
-LIKELY = 2  # rates that are tried before a whole search
+LIKELY = 2  # number of rates to try before a whole search
 
 
 class Panel(NamedTuple):
@@ -69,37 +70,39 @@ class Subject:
         return str(self.flat.get("model.positions", "none"))
 
     def redrawn(self, draw: random.Random) -> "Subject":
-        """The same subject with other seeds of those it has."""
+        """A copy of the subject with its seeds resampled."""
         return replace(self, cell=resample(self.cell, draw))
 
 
 @dataclass(frozen=True)
 class Group:
-    """The subjects of each role, of one recipe and one variant each."""
+    """The subjects of each role. All share one recipe, and each role has one variant."""
 
     subjects: Mapping[Role, tuple[Subject, ...]]
     curves: Curves
     strict: bool
     recipe: Mapping[str, Any]
-    choices: tuple[str, ...]  # answers to what the recipe leaves open, other than the defaults
+    choices: tuple[str, ...]  # settings that the study leaves open and that are not the defaults
     tau: float = TAU  # the score from which a rate belongs to a window
     kept: Mapping[str, float] = field(default_factory=dict)  # see inspections.py; by run id
     brief: bool = False  # numbers without texts
-    noises: dict[tuple[Role, Size], float] = field(default_factory=dict)  # those worked out so far
+    noises: dict[tuple[Role, Size], float] = field(default_factory=dict)  # a cache for _noise
 
     @property
     def runs(self) -> int:
         return sum(subject.cell.scored_runs for own in self.subjects.values() for subject in own)
 
     def roles(self, wanted: Iterable[Role]) -> list[Role]:
-        """Strictly all of them, else those that were trained."""
+        """All wanted roles if the group is strict, else the wanted roles that were trained."""
         return [role for role in wanted if self.strict or role in self.subjects]
 
     def panels(
         self, roles: Iterable[Role], sizes: Sequence[Size] = (), widths: Sequence[int] = ()
     ) -> list[Panel]:
-        """Strictly every size with every width; as it is, or where neither is prescribed, those at
-        which a role was trained.
+        """The sizes and widths to compare at.
+
+        A strict group combines every size with every width if both are given. Otherwise these are
+        the panels at which at least one of the roles was trained.
         """
         if self.strict and sizes and widths:
             return [Panel(size, width) for size, width in product(sizes, widths)]
@@ -121,11 +124,11 @@ class Group:
         )
 
     def find(self, role: Role, **place: Any) -> Subject | None:
-        """The subject at a size, width, depth or with positions; of several that differ only in
-        their evaluations, the one with most runs.
+        """The subject of a role at a given size, width, depth or positions. If several differ only
+        in their evaluation settings, the one with the most runs.
 
-        As it is, models trained at one width each are compared although their widths differ:
-        states or parameters may have been matched.
+        If the group is read as it is and each model was trained at a single width, the width is
+        ignored: such models may have been matched by state size or parameters.
         """
         there = self.subjects.get(role, ())
         if not self.strict and all(
@@ -136,7 +139,7 @@ class Group:
         return max(own, key=lambda subject: subject.cell.scored_runs, default=None)
 
     def redrawn(self, draw: random.Random) -> "Group":
-        """The same group with other seeds of those its cells have, and no texts."""
+        """A copy of the group with the seeds of each cell resampled, and without texts."""
         drawn = {
             role: tuple(subject.redrawn(draw) for subject in own)
             for role, own in self.subjects.items()
@@ -144,7 +147,7 @@ class Group:
         return replace(self, subjects=drawn, brief=True, noises={})
 
     def trusted_cell(self, subject: Subject) -> Cell:
-        """The subject's cell with the rates that count."""
+        """The subject's cell, reduced to the rates that count."""
         return trusted(subject.cell) if self.strict else subject.cell
 
     def score(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
@@ -170,8 +173,9 @@ class Group:
         return replace(found, wants=wants) if found.lacks else found
 
     def reaches(self, role: Role, panel: Panel) -> bool | None:
-        """Whether the best score reaches tau: elsewhere a model has no window, which says nothing
-        about how wide it is. None while that is open.
+        """Whether the best score reaches tau. None while this is open.
+
+        A model that does not reach tau has no window, so nothing can be said about its width.
         """
         score = self.score(role, panel)
         return True if score.low >= self.tau else False if score.high < self.tau else None
@@ -183,8 +187,9 @@ class Group:
         return replace(found, noise=self._noise(role, subject), wants=likely)
 
     def _noise(self, role: Role, subject: Subject) -> float:
-        """The standard error of a best score, of all cells of this role and size together: three
-        seeds alone say little about their own spread.
+        """The standard error of a best score, pooled over all cells of this role and size.
+
+        Three seeds are too few to estimate the spread of a single cell.
         """
         key = role, subject.size
         if key not in self.noises:
@@ -194,8 +199,10 @@ class Group:
         return self.noises[key]
 
     def _with_likely_rates(self, want: Want) -> Want:
-        """With the best rates of the nearest cell of this model, one that solves the task if there
-        is any; unless some of them were tried here.
+        """The want with likely rates: the best rates of the nearest cell of this model.
+
+        Cells that solve the task come before cells that do not. The want is returned unchanged if
+        one of these rates was already tried in its cell.
         """
         place = {"size": want.size, "width": want.width, "depth": want.depth}
         place |= {"positions": want.positions} if want.positions else {}
@@ -214,7 +221,7 @@ class Group:
         return want if tried & set(likely) else replace(want, likely=likely)
 
     def wants(self, role: Role, subject: Subject, search: str = "") -> tuple[Want, ...]:
-        """What is left of the grid of a subject, trained so."""
+        """The part of a subject's grid that still has to be trained, by the given search."""
         rates = missing_rates(subject.cell, self.tau)
         want = Want(
             role,
@@ -231,13 +238,13 @@ class Group:
 
 
 def _distance(want: Want, subject: Subject) -> float:
-    """Between two cells of one model, in doublings of length and width."""
+    """The distance between two cells of one model, in doublings of length and width."""
     pairs = ((want.size[0], subject.size[0]), (want.width, subject.width))
     return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:
-    """The measure of what was not trained: anything up to `most`."""
+    """The measure of a cell that was not trained: anything from 0 to `most`."""
     words = {"size": "{}", "width": "width {}", "depth": "depth {}", "positions": "positions {}"}
     told = ", ".join(
         words[key].format(size_text(value) if key == "size" else value)
@@ -248,7 +255,7 @@ def unknown(role: Role, place: Mapping[str, Any], most: float) -> Measure:
 
 
 def _wanted(role: Role, place: Mapping[str, Any]) -> tuple[Want, ...]:
-    """The cell to train, if its place is known."""
+    """The cell to train; empty if its width or depth is not known."""
     depth = place.get("depth", role.depth_to_train or role.depth)
     if not isinstance(depth, int) or "width" not in place:
         return ()
@@ -270,7 +277,7 @@ def subject_text(role: Role, subject: Subject) -> str:
 
 
 def find_subjects(rows: Iterable[RunRow]) -> list[Subject]:
-    """Every cell of a task the study has, with its recipe."""
+    """All cells whose task is one of the study's, each with its recipe."""
     subjects = []
     for cell in group_cells(list(rows)):
         flat = flatten(cell.rows[0].spec)
@@ -287,10 +294,11 @@ def find_groups(
     strict: bool,
     kept: Mapping[str, float] | None = None,
 ) -> list[Group]:
-    """What can be compared, the fewest deviations first.
+    """The groups that can be compared, ordered by increasing number of deviations.
 
-    For each recipe the plainest variant of every role; strictly also every other variant of one
-    role beside the plainest of the others.
+    For each recipe there is a group with the plainest variant of every role. If `strict`, there is
+    also a group for every other variant of one role, together with the plainest variants of the
+    other roles.
     """
     by_recipe: dict[str, list[Subject]] = {}
     for subject in subjects:
@@ -338,7 +346,11 @@ def _variants(
 def _by_variant(
     role: Role, subjects: Sequence[Subject], strict: bool
 ) -> dict[tuple[str, ...], tuple[Subject, ...]]:
-    """Strictly all subjects have one recipe, which says all about a model but its mixer."""
+    """The subjects that fit the role, by variant.
+
+    In a strict group all subjects share one recipe, which fixes everything about a model except
+    the options of its mixer; only those options make a variant there.
+    """
     found: dict[tuple[str, ...], list[Subject]] = {}
     for subject in subjects:
         if role.fits(subject.flat):

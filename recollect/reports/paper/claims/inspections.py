@@ -1,7 +1,8 @@
-"""How fast a model's maps decay with distance, from what `recollect inspect` left beside a store.
+"""How fast a model's maps decay with distance, from the records that `recollect inspect` writes
+next to a store.
 
-The study explains DeltaNet's stability by terms away from the diagonal that need not vanish, and
-Mamba's window by a decay that makes them. `inspect` fits the factor that is kept per token.
+The study explains DeltaNet's stability by off-diagonal terms that need not vanish, and Mamba's
+window by a decay that makes them vanish. `inspect` fits the factor that is kept per token.
 """
 
 import json
@@ -18,10 +19,10 @@ BEFORE_TRAINING = MOMENTS.index("at initialisation")
 
 
 def kept_per_token(folders: Iterable[Path]) -> dict[str, float]:
-    """By run id: the factor at initialisation, the mean over layers and maps.
+    """By run id: the factor kept per token at initialisation, averaged over layers and maps.
 
-    At initialisation, since the study means the gradients from which training starts. Files that
-    cannot be read, or are none of ours, are left out.
+    Initialisation is used because the study refers to the gradients from which training starts.
+    Files that cannot be read, or that `inspect` did not write, are skipped.
     """
     found: dict[str, float] = {}
     for folder in folders:

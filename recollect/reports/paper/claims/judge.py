@@ -1,5 +1,7 @@
-"""From rows to verdicts: each claim's rule on the rows of one recipe at the study's own scale;
-where there are none, on what there is, as a remark.
+"""From rows to verdicts.
+
+Each claim's rule is applied to the rows of one recipe at the study's own scale. If these decide no
+cell, the rule is applied to all rows, and the result is a remark.
 """
 
 import random
@@ -29,7 +31,7 @@ from recollect.reports.paper.study import is_full_scale, reductions
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
 
-RESAMPLES = 100  # the share of equal verdicts is then known to some five hundredths
+RESAMPLES = 100  # gives the share of equal verdicts to about 0.05
 NO_ROWS = "any run of this recipe at the study's scale"
 
 
@@ -41,17 +43,17 @@ def judge(
     kept: Mapping[str, float] | None = None,
     resamples: int = RESAMPLES,
 ) -> list[Verdict]:
-    """One verdict per claim, in their order, by the rows of one recipe.
+    """One verdict per claim, in the order of the claims, by the rows of one recipe.
 
-    `kept` is what inspections say about decay, by run id (see inspections.py). `resamples` are the
-    draws of seeds that say how firm a verdict is; without any, nothing is said.
+    `kept` is the decay that inspections measured, by run id (see inspections.py). `resamples` is
+    the number of draws of seeds that estimate how firm a verdict is; 0 skips the estimate.
     """
     subjects = find_subjects(rows)
     return [_judge_one(claim, subjects, curves, recipe, kept or {}, resamples) for claim in claims]
 
 
 def recipes_of(rows: Iterable[RunRow]) -> list[str]:
-    """The recipes of rows at the study's scale, the headline first, then by their runs."""
+    """The recipes of rows at the study's scale: the headline first, then by decreasing runs."""
     counted = {HEADLINE: 0}
     for subject in find_subjects(rows):
         if is_full_scale(subject.recipe):
@@ -72,7 +74,7 @@ def _judge_one(
     subjects = [subject for subject in subjects if subject.flat.get("task.name") == claim.task]
     own = [s for s in subjects if claim.fits(s) and _is_of(s, recipe, claim.varies)]
     groups = find_groups(own, claim.roles, curves, strict=True, kept=kept)
-    # Without rows the rule still says what it wants.
+    # Even without rows, the rule names the cells that it wants.
     asked = groups or [Group({}, curves, True, {}, ())]
     judged = [(group, tuple(claim.rule(group))) for group in asked]
     found = [(group, cells, _tally(claim, cells)) for group, cells in judged]
@@ -112,7 +114,8 @@ def _tally(claim: Claim, cells: Sequence[CellCheck]) -> Tally:
 def _firmness(claim: Claim, group: Group, counted: Tally, resamples: int) -> float:
     """The share of resamples in which the verdict is the same.
 
-    Each draws the seeds of every rate anew, with replacement, from a generator with a fixed seed.
+    Each resample draws the seeds of every rate with replacement, from a generator with a fixed
+    seed.
     """
     same = 0
     for number in range(resamples):
@@ -122,7 +125,7 @@ def _firmness(claim: Claim, group: Group, counted: Tally, resamples: int) -> flo
 
 
 def _is_of(subject: Subject, recipe: str, varies: Sequence[str]) -> bool:
-    """Whether it was trained as the recipe says, but for what the claim itself changes."""
+    """Whether it was trained by the recipe, apart from the settings that the claim varies."""
     return is_full_scale(subject.recipe) and recipe_of(_spec(subject), varies) == recipe
 
 
@@ -136,7 +139,7 @@ def _covers(recipe: str, task: str) -> bool:
 
 
 def _numbers(counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
-    """How many cells agree, what fails or is tightest, and what is missing."""
+    """How many cells agree, which comparisons fail or are tightest, and what is missing."""
     failing = [cell.check for cell in cells if cell.check.holds is False]
     holding = sorted((cell.check for cell in cells if cell.check.holds), key=_margin)
     shown = failing if failing and counted.outcome != "reproduced" else holding[:1]
@@ -150,7 +153,7 @@ def _numbers(counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
     if counted.outcome in ("not enough data", "holds in part"):
         waiting = [leaf for cell in cells for leaf in cell.check.leaves if leaf.holds is None]
         known = [leaf.text for leaf in waiting if leaf.text]
-        # What can be trained is told with its cost; here what else is missing.
+        # Cells to train are listed elsewhere with their cost; list here what else is missing.
         lacks = join(leaf.lacks for leaf in waiting if not leaf.wants) if trained else NO_ROWS
         parts += [join(known)] if known and not told else []
         parts += [f"missing: {lacks}"] if lacks else []
@@ -169,7 +172,9 @@ def _wants(cells: Sequence[CellCheck]) -> tuple[Want, ...]:
 def _reduced(
     claim: Claim, subjects: Sequence[Subject], curves: Curves, kept: Mapping[str, float]
 ) -> str:
-    """The same rule on what there is: in the setting with most runs, and how the others went."""
+    """The rule applied to all rows: the result in the setting with the most runs, and how many
+    other settings agree with the claim.
+    """
     comparable = find_groups(subjects, claim.roles, curves, strict=False, kept=kept)
     tried = [(group, together(claim.coverage, claim.rule(group))) for group in comparable]
     found = sorted(
@@ -185,7 +190,7 @@ def _reduced(
 
 
 def _scale(group: Group) -> str:
-    """How the rows differ from the study; the numbers name sizes and widths."""
+    """How the rows differ from the study. Sizes and widths are named with the numbers."""
     short = reductions(group.recipe)
     sizes = {size_text(s.size) for own in group.subjects.values() for s in own if any(s.size)}
     if not short:
@@ -204,6 +209,6 @@ def _with_choices(group: Group, decided: bool) -> str:
 
 
 def _otherwise(group: Group, counted: Tally, first: Tally) -> str:
-    """What a second decided group says."""
+    """The verdict of another decided group, compared with that of the first."""
     same = "the same" if counted.outcome == first.outcome else counted.words
     return f"With {join(group.choices) or 'another data seed'}: {same}."

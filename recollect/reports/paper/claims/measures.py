@@ -1,9 +1,9 @@
 """The score of a cell at its best rate and the window around it, as far as they are known.
 
-Strictly, only rates with enough seeds count, a score is known exactly only after a search that is
-fine and wide enough, and a window only on a fine grid; or where what is left to train of such a
-grid would hardly change them (`--search best`, `--search edges`). As it is, whatever was trained
-counts.
+In a strict reading, only rates with enough seeds count. A score is known exactly only after a
+search that is fine and wide enough, and a window only on a fine grid. Both are also known if the
+runs that such a grid still lacks would hardly change them (`--search best`, `--search edges`).
+Otherwise every trained run counts.
 """
 
 import math
@@ -29,9 +29,11 @@ from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
 def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
-    """The score at the best rate: exact after a proper search (or as it is), else at least that.
+    """The score at the best rate: exact after a proper search or if not `strict`, else a lower
+    bound.
 
-    `brief`: no text but the name, where only the numbers are asked, a few hundred times.
+    `brief` omits every text but the name. It is for callers that need only the numbers, several
+    hundred times.
     """
     whole, cell = cell, trusted(cell) if strict else cell
     best = cell.best
@@ -51,7 +53,7 @@ def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
 
 
 def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False) -> Measure:
-    """W(tau) in decades; at least that where the grid ends first.
+    """W(tau) in decades; a lower bound if the grid ends inside the window.
 
     After a proper search, a model that never reaches tau has a window of 0.
     """
@@ -85,8 +87,9 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
 
 
 def _searched_best(cell: Cell, best: Rate, name: str, brief: bool) -> Measure:
-    """Of a cell of which runs are left to train: what they may make of its best score, `best` being
-    that of the rates with enough seeds.
+    """The best score of a cell with untrained runs, and how far these runs may raise it.
+
+    `best` is the best of the rates with enough seeds.
     """
     if brief:
         return Measure(best.mean, best.mean, name, noise=standard_error([best]))
@@ -102,7 +105,7 @@ def _searched_best(cell: Cell, best: Rate, name: str, brief: bool) -> Measure:
 
 
 def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
-    """Of a cell of which runs are left to train, if they would hardly change the window."""
+    """The window of a cell with untrained runs; None if these runs may change it noticeably."""
     if not cell.scored_rates or not _is_searchable(cell):
         return None
     found = cell.window(tau)
@@ -124,7 +127,9 @@ def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure 
 
 
 def _is_searchable(cell: Cell) -> bool:
-    """Whether runs are left of a grid that is fine enough: then a part of it may tell the rest."""
+    """Whether the cell has untrained runs on a fine enough grid, so that a search of part of the
+    grid can predict the rest.
+    """
     planned = [rate.lr for rate in cell.rates]
     return (
         any(row.status == "todo" for row in cell.rows)
@@ -140,9 +145,9 @@ def _searched_told(cell: Cell, how: str) -> str:
 
 
 def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
-    """The rates that a cell lacks: the study's, or those beyond an end at which its window is open.
+    """The rates that a cell lacks: all of the study's, or those beyond an open end of its window.
 
-    None for one that was searched at all of them and has both its edges.
+    Empty if the cell was searched at all of the study's rates and both edges are known.
     """
     if scored_runs(cell) < len(RATES) * LEAST_SEEDS:
         return RATES
@@ -152,14 +157,14 @@ def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
 
 
 def trusted(cell: Cell) -> Cell:
-    """Only the rates with enough seeds: a mean over fewer may be luck."""
+    """The cell with only the rates that have enough seeds: a mean over fewer may be luck."""
     return replace(
         cell, rates=tuple(rate for rate in cell.rates if len(rate.scores) >= LEAST_SEEDS)
     )
 
 
 def search_lacks(cell: Cell) -> str:
-    """What keeps a best score from being called tuned."""
+    """What the search lacks before its best score counts as tuned; empty if nothing."""
     return _grid_lacks([rate.lr for rate in cell.scored_rates])
 
 
@@ -172,7 +177,7 @@ def _grid_lacks(rates: Sequence[float]) -> str:
 
 
 def standard_error(rates: Iterable[Rate]) -> float:
-    """Of a mean over seeds, from the deviations of all these rates together."""
+    """The standard error of a mean over seeds, pooled over all these rates."""
     several = [rate.scores.values() for rate in rates if len(rate.scores) > 1]
     if not several:
         return 0.0
@@ -184,7 +189,7 @@ def standard_error(rates: Iterable[Rate]) -> float:
 
 
 def _score_told(cell: Cell, best: Rate) -> str:
-    """The score, its seeds, and how it was searched."""
+    """The best score in words, with its seeds and the rates that were searched."""
     scores, rates = best.scores.values(), cell.scored_rates
     seeds = (
         f"{score_text(min(scores))}-{score_text(max(scores))}, {len(scores)} seeds, "
@@ -200,7 +205,7 @@ def _score_told(cell: Cell, best: Rate) -> str:
 
 
 def _seeds_told(cell: Cell, tau: float) -> str:
-    """The windows of single seeds, and how they were searched."""
+    """The spread of the windows of single seeds, and the number of rates."""
     rates = cell.scored_rates
     seeds = sorted({seed for rate in rates for seed in rate.scores})
     alone = []

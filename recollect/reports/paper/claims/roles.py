@@ -1,9 +1,9 @@
 """The models that a claim is about: "Mamba", "attention with two layers",
 "Mamba without its convolution".
 
-A role is a mixer with the options that make it that role. Whatever else differs from the mixer's
-defaults is a *variant* of it (Zoology's initialisation, another block): variants are never mixed
-within a group.
+A role is a mixer with the options that define the role. Any other difference from the mixer's
+defaults (Zoology's initialisation, another block) makes a *variant* of it. Variants are never
+mixed within a group.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from typing import Any
 from recollect.mixers.registry import MIXERS
 from recollect.spec.model import ModelSpec
 
-# What the study leaves open: a variant in these may still be what it trained. Anything else is
-# another model.
+# Options that the study leaves open: a variant in these may still be the model that it trained. A
+# variant in any other option is another model.
 OPEN_OPTIONS = {
     "model.block",
     "model.norm",
@@ -34,7 +34,7 @@ OPEN_OPTIONS = {
     "model.mixer.conv_padding",
     "model.mixer.rope_share",
 }
-STUDY_DEPTH = 12  # of Fig. 13
+STUDY_DEPTH = 12  # the depth of the models in Fig. 13
 SHAPE = ("model.mixer.name", "model.width", "model.depth")
 
 
@@ -46,8 +46,8 @@ class Role:
     mixer: str
     depth: int | Callable[[int], bool] | None = None  # None: any
     options: Mapping[str, Any] = field(default_factory=dict)
-    any_of: tuple[str, ...] = ()  # options that make no variant
-    depth_to_train: int | None = None  # where several depths fit
+    any_of: tuple[str, ...] = ()  # options that may have any value without making a variant
+    depth_to_train: int | None = None  # the depth to request if several fit
 
     def fits(self, flat: Mapping[str, Any]) -> bool:
         if flat.get("model.mixer.name") != self.mixer or not _meets(
@@ -77,7 +77,7 @@ class Role:
 
 @cache
 def usual_options(mixer: str) -> dict[str, Any]:
-    """The flat model settings of this mixer when nothing is said about it."""
+    """The default model settings of this mixer, by flat key."""
     kind = MIXERS[mixer]
     own = {
         f"model.mixer.{name}": option.default
@@ -106,7 +106,7 @@ def _deep(depth: int) -> bool:
 
 
 NO_POSITIONS = {"model.positions": "none"}
-# With its convolution and its gate.
+# Mamba with its convolution and its gate.
 WHOLE = {"model.mixer.kernel": _present, "model.mixer.gate": True}
 PLAIN_ATTENTION = {"model.mixer.conv": "none"}
 
@@ -116,14 +116,14 @@ def attention(depth: int, name: str = "attention") -> Role:
 
 
 def recurrent(mixer: str, depth: int, name: str = "") -> Role:
-    """A model of the study without positions, complete with what belongs to it."""
+    """A model of the study without positions; Mamba and Mamba2 with convolution and gate."""
     return Role(
         name or mixer, mixer, depth, NO_POSITIONS | (WHOLE if mixer in ("mamba", "mamba2") else {})
     )
 
 
 def convolved_attention(on: str, padding: str | None = None) -> Role:
-    """1-layer attention with a convolution; with any padding unless one is given."""
+    """1-layer attention with a convolution on `on`; any padding fits unless one is given."""
     options = {"model.mixer.conv": on} | ({"model.mixer.conv_padding": padding} if padding else {})
     return Role(
         f"attention + conv on {on.upper()}" + (f" ({padding})" if padding else ""),

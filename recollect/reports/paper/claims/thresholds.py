@@ -1,4 +1,4 @@
-"""Every number that a rule compares with, each with its name and its reason."""
+"""The numbers that rules compare with, each with its name and its reason."""
 
 from recollect.analysis import TAU
 from recollect.reports.paper import study
@@ -35,7 +35,7 @@ LEAST_EVALUATIONS = Threshold(
     20, "least evaluations", "the default number; a sudden change needs points before and after it"
 )
 
-# Of a score. Where one seed of three is lost, the standard errors cover every score there is.
+# A limit for noise in a score. If one seed of three is lost, the standard errors cover all scores.
 MOST_NOISE = 0.2
 NOISES = Threshold(
     4,
@@ -65,10 +65,14 @@ GAP = Threshold(0.1, "gap", "a gap one sees in a figure")
 GAIN = Threshold(0.1, "gain", "a gain one sees in a figure")
 FLAT = Threshold(0.05, "flat", "no effect that one would see in a figure")
 DIP = Threshold(
-    0.02, "dip", "beside seed noise, which is allowed for: a fall that nobody would see"
+    0.02,
+    "dip",
+    "in addition to seed noise, which is allowed for: a fall too small to see in a figure",
 )
 NO_FURTHER = Threshold(
-    0.02, "no further gain", "beside seed noise: a gain that nobody would see near the top"
+    0.02,
+    "no further gain",
+    "in addition to seed noise: a gain too small to see near the top of a figure",
 )
 FAR_BELOW = Threshold(0.25, "far below", "a width of a quarter of the length, for the study's >>")
 TRIVIAL = Threshold(

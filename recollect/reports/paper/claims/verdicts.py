@@ -1,6 +1,6 @@
 """Verdicts as tables for a terminal, as lines for a pipe, and as records for JSON.
 
-Verdicts come by recipe: the headline first, others beside it.
+Verdicts are grouped by recipe: the headline recipe first, then the others.
 """
 
 import json
@@ -23,14 +23,15 @@ STYLES: dict[Outcome, str] = {
     "contradicted": "red",
     "not enough data": "dim",
 }
-MOST_CELLS = 12  # to train next, in a table
+MOST_CELLS = 12  # the most cells that the "train next" table lists
 
 ByRecipe = Mapping[str, Sequence[Verdict]]
 
 
 def tables(found: ByRecipe, by_recipe: bool) -> list[Any]:
-    """What a terminal shows: recipes beside one another, or one with its numbers; then what to
-    train next for the first of them.
+    """The output for a terminal: all recipes side by side, or the first one with its numbers.
+
+    A table of the cells to train next for the first recipe follows.
     """
     first = next(iter(found.values()))
     cells = cells_to_train(first)
@@ -93,7 +94,7 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def table_of_cells(cells: Sequence[NextCell]) -> Table:
-    """What to train next, the most claims for the fewest steps first."""
+    """The cells to train next, the most claims decided for the fewest steps first."""
     shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("train next", ratio=3, overflow="fold")
     shown.add_column("run-steps", justify="right", no_wrap=True)
@@ -111,7 +112,7 @@ def cells_to_train(verdicts: Sequence[Verdict]) -> list[NextCell]:
 
 
 def commands(verdicts: Sequence[Verdict]) -> list[str]:
-    """What trains the next cells, one a line, each with its cost and its claims."""
+    """The commands that train the next cells, one per line, each with its cost and its claims."""
     return [
         f"{cell.want.command(cell.recipe)}  # {', '.join(cell.claims)}: {cost_text(cell)} run-steps"
         for cell in cells_to_train(verdicts)
@@ -119,7 +120,7 @@ def commands(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def to_lines(verdicts: Sequence[Verdict]) -> str:
-    """One line per claim, whatever its length: a pipe wants whole lines."""
+    """One unwrapped line per claim, since other programs read the pipe line by line."""
     told = []
     for verdict in verdicts:
         parts = [without_controls(verdict.claim.statement), *details(verdict)]
@@ -137,7 +138,7 @@ def what_to_run(verdict: Verdict) -> list[str]:
 
 
 def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One object per claim, its cells and their single comparisons with it."""
+    """One object per claim, including its cells and their single comparisons."""
     return [
         {
             "claim": verdict.claim.name,
@@ -184,7 +185,7 @@ def to_json(found: ByRecipe) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """The recipe, the number of claims, and of each verdict."""
+    """The recipe, the number of claims, and how many claims have each verdict."""
     counted = Counter(verdict.outcome for verdict in verdicts)
     name = f"{without_controls(verdicts[0].recipe)}: " if verdicts else ""
     return f"{name}{count_text(len(verdicts), 'claim')}: " + ", ".join(
@@ -193,7 +194,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def details(verdict: Verdict) -> list[str]:
-    """Numbers first, then how firm they are, then what limits them and where it can be seen."""
+    """Lines about a verdict: its numbers, how firm they are, what limits them, and the figure."""
     told = [
         verdict.numbers,
         firm_text(verdict),
@@ -207,7 +208,7 @@ def details(verdict: Verdict) -> list[str]:
 
 
 def firm_text(verdict: Verdict) -> str:
-    """The share of resampled seeds with the same verdict, and whether it depends on tau."""
+    """The share of resamples with the same verdict, and whether the verdict depends on tau."""
     share = (
         f"the same verdict in {_percent(verdict.firmness)} of resampled seeds"
         if verdict.firmness is not None
@@ -218,14 +219,14 @@ def firm_text(verdict: Verdict) -> str:
 
 
 def firm_words(verdict: Verdict) -> str:
-    """The same in a few words, under a heading."""
+    """The text of `firm_text` in a few words, for use under a heading."""
     share = "" if verdict.firmness is None else _percent(verdict.firmness)
     agree = "at every tau" if verdict.by_tau and not verdict.disagreement else ""
     return ", ".join(filter(None, [share, verdict.disagreement or agree]))
 
 
 def missing_text(verdict: Verdict) -> str:
-    """What is still to be trained, and how much that is."""
+    """The cells that still have to be trained, and their cost."""
     cells = count_text(len(verdict.wants), "cell")
     named = join(cell.want.text for cell in cells_to_train([verdict]))
     most = "at most " if any(want.is_searched for want in verdict.wants) else ""
@@ -233,19 +234,19 @@ def missing_text(verdict: Verdict) -> str:
 
 
 def cost_text(cell: NextCell) -> str:
-    """In run-steps; a search may need fewer."""
+    """The cost of a cell in run-steps. It is an upper limit if the cell is searched."""
     return f"{'at most ' if cell.want.is_searched else ''}{steps_text(cell.run_steps)}"
 
 
 def steps_text(steps: int) -> str:
-    """380,250 as 380 k, 1,140,750 as 1.14 M."""
+    """Format a number of steps: 380,250 as 380 k, 1,140,750 as 1.14 M."""
     if steps >= 1_000_000:
         return f"{steps / 1e6:.3g} M"
     return f"{steps / 1e3:.3g} k" if steps >= 1000 else str(steps)
 
 
 def without_controls(text: str) -> str:
-    """Without anything that could move a cursor: settings may come from a plugin."""
+    """Replace unprintable characters, which could move a cursor: a plugin may supply settings."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -256,5 +257,5 @@ def _short(verdict: Verdict) -> str:
 
 
 def _percent(share: float) -> str:
-    """A sample shows no certainty."""
+    """Format a share. 100 % is never shown, since a sample cannot show certainty."""
     return ">99 %" if share > 0.99 else f"{100 * share:.0f} %"

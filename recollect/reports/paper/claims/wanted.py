@@ -1,9 +1,9 @@
-"""What is still to be trained for a claim: cells, the command that trains each, and what it costs.
+"""The cells that still have to be trained for a claim, the command that trains each, and its cost.
 
-The cost is counted in run-steps: optimiser steps of single runs. A grid is the study's rates with
-the fewest seeds that decide a claim, less the runs that are there already; a search of it
-(`--search`) costs less. That a model solves the task is known from a single rate: where one is
-likely to do, it is asked for alone, and the whole grid only after it has failed.
+The cost is counted in run-steps: optimiser steps of single runs. A grid consists of the study's
+rates with the fewest seeds that decide a claim, less the runs that exist already. A search of it
+(`--search`) costs less. A single rate is enough to show that a model solves the task: if some
+rates are likely to do so, only these are requested first, and the whole grid only after they fail.
 """
 
 import tomllib
@@ -21,28 +21,28 @@ from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
 
 HEADLINE = "study"  # the recipe that presets have when none is named
 BEYOND = {"smaller": (RATES[0] / 10, RATES[0] / 3), "larger": (1.0, 3.0)}
-# By task: the preset that a single cell is cut out of.
+# By task: the preset from which the command for a single cell is derived.
 CELL_PRESETS = {"mqar": "fig2", "copying": "table1"}
 COPY_LENGTH = 620  # tokens of a row of the copying preset
-_SAME = 0.01  # rates within one per cent are one
-_BREADTH = {"best": 0, "edges": 1, "": 2}  # of searches: the runs of a broader one serve both
+_SAME = 0.01  # rates within one per cent of each other count as the same rate
+_BREADTH = {"best": 0, "edges": 1, "": 2}  # a broader search includes the runs of a narrower one
 
 
 @dataclass(frozen=True)
 class Want:
-    """A cell that a rule asks for."""
+    """A cell that a rule requests."""
 
     role: Role
     size: Size
     width: int
     depth: int
     task: str = "mqar"
-    positions: str = ""  # where they are not the role's own
-    preset: str = ""  # where a single cell is not cut out of the usual one
+    positions: str = ""  # if they are not the role's own
+    preset: str = ""  # if the command is not derived from the task's usual preset
     rates: tuple[float, ...] = RATES
     trained: int = 0  # runs of this search that have a result
-    likely: tuple[float, ...] = ()  # rates at which it should score high, none of them tried
-    in_full: bool = False  # no few of the rates can settle what it is asked for
+    likely: tuple[float, ...] = ()  # untried rates at which it should score high
+    in_full: bool = False  # the whole search is needed; a few rates cannot settle the question
     search: str = (
         ""  # how its rates are trained (running/searching/searches.py); every run if empty
     )
@@ -62,22 +62,22 @@ class Want:
 
     @property
     def is_part(self) -> bool:
-        """Some rates of a search."""
+        """Whether it covers only some of the study's rates."""
         return {*self.rates} < {*RATES}
 
     @property
     def is_searched(self) -> bool:
-        """Less than all of its runs may do."""
+        """Whether a search trains it, which may need fewer than all of its runs."""
         return bool(self.search) and self.rates == RATES
 
     def to_show_a_score(self) -> "Want":
-        """What may be enough where a high score settles it."""
+        """The runs that may be enough if a high score settles the check."""
         if not self.likely:
             return self
         return replace(self, rates=self.likely, trained=0, likely=())
 
     def to_show_the_best(self, in_full: bool = False) -> "Want":
-        """What is needed where no rate may score higher."""
+        """The runs needed to show that no rate scores higher."""
         return replace(self, likely=(), in_full=in_full)
 
     def run_steps(self, recipe: str = HEADLINE) -> int:
@@ -85,14 +85,14 @@ class Want:
         return self.runs * (_mqar_steps(self, recipe) if self.task == "mqar" else _copy_steps())
 
     def work(self, recipe: str = HEADLINE) -> float:
-        """A rough measure of time, for an order alone: steps times tokens times weights."""
+        """A rough measure of time, used only for ordering: steps times tokens times weights."""
         length = self.size[0] or COPY_LENGTH
         tokens = usual_batch(length, TRAIN_ROWS) * length
         weights = self.width * (VOCABULARY + 12 * self.depth * self.width)
         return float(self.run_steps(recipe)) * tokens * weights
 
     def command(self, recipe: str = HEADLINE) -> str:
-        """What trains it."""
+        """The command that trains it."""
         settings: dict[str, object] = {"model.mixer": _mixer_toml(self.role)}
         if self.task == "mqar":
             settings |= {"task.length": self.size[0], "task.pairs": self.size[1]}
@@ -116,7 +116,7 @@ class Want:
 
 @dataclass(frozen=True)
 class NextCell:
-    """A cell to train, and the claims that ask for it."""
+    """A cell to train, and the claims that request it."""
 
     want: Want
     claims: tuple[str, ...]
@@ -128,7 +128,7 @@ class NextCell:
 
 
 def scored_runs(cell: Cell, rates: Sequence[float] = RATES) -> int:
-    """How much of a search a cell has: runs with a result at its rates, LEAST_SEEDS at most."""
+    """The number of runs with a result at the given rates, at most LEAST_SEEDS per rate."""
     found = 0
     for wanted in rates:
         near = [rate for rate in cell.scored_rates if abs(rate.lr / wanted - 1) < _SAME]
@@ -137,10 +137,10 @@ def scored_runs(cell: Cell, rates: Sequence[float] = RATES) -> int:
 
 
 def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> list[NextCell]:
-    """By claim what it wants, as cells to train in an order that decides most claims soonest.
+    """The wanted cells of all claims, in an order that decides the most claims soonest.
 
-    A cell is worth, for every claim that asks for it, its share of that claim's missing work; the
-    cells with the most worth for their work come first.
+    For every claim that requests it, a cell is worth its share of that claim's missing work. The
+    cells with the most worth per unit of work come first.
     """
     curves = {
         replace(want, preset=""): want for own in wants.values() for want in own if want.preset
@@ -148,7 +148,7 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
     asked: dict[Want, list[str]] = {}
     worth_for_work: dict[Want, float] = {}
     for claim, own in wants.items():
-        # Where curves are wanted of a cell, the runs with curves serve everybody.
+        # If one claim needs the curves of a cell, the runs with curves serve the other claims too.
         distinct = [want for want in first_of_each(curves.get(w, w) for w in own) if want.runs]
         total = sum(want.work(recipe) for want in distinct)
         for want in distinct:
@@ -162,8 +162,11 @@ def next_cells(wants: Mapping[str, Iterable[Want]], recipe: str = HEADLINE) -> l
 
 
 def first_of_each(wants: Iterable[Want]) -> list[Want]:
-    """Of a cell of which a whole search is wanted, and a few of its rates too, the few, since they
-    may settle both; unless the search is needed in full. Of several searches the broadest.
+    """Remove wants that another want of the same cell makes unnecessary.
+
+    If both a whole search and a few rates are wanted, keep the few rates, since they may settle
+    both questions; but keep the search if it is needed in full. If several searches of the same
+    rates are wanted, keep the broadest.
     """
     distinct = list(dict.fromkeys(wants))
     begun = {_cell(want) for want in distinct if want.is_part}
@@ -184,7 +187,7 @@ def first_of_each(wants: Iterable[Want]) -> list[Want]:
 
 
 def _cell(want: Want) -> Want:
-    """Whatever is wanted of it."""
+    """The cell itself, regardless of which runs are wanted."""
     return replace(want, rates=RATES, trained=0, likely=(), in_full=False, search="")
 
 
@@ -202,7 +205,7 @@ def _copy_steps() -> int:
 
 
 def _copied(role: Role) -> dict[str, object]:
-    """What the copying preset gives this mixer beside its size."""
+    """The model settings that the copying preset gives this mixer."""
     axes = tomllib.loads(preset_text(CELL_PRESETS["copying"]))["sweep"]["zip"][0]["model"]
     place = next(i for i, mixer in enumerate(axes["mixer"]) if mixer["name"] == role.mixer)
     own = {f"model.{key}": values[place] for key, values in axes.items()}
@@ -210,7 +213,7 @@ def _copied(role: Role) -> dict[str, object]:
 
 
 def _mixer_toml(role: Role) -> str:
-    """The mixer as `--set model.mixer=...` wants it: a bare name unless it has options."""
+    """The value for `--set model.mixer=...`: a bare name unless the mixer has options."""
     usual = usual_options(role.mixer)
     options = {
         key.removeprefix("model.mixer."): value
@@ -229,7 +232,7 @@ def _toml(table: Mapping[str, object]) -> str:
 
 
 def _exact_text(rate: float) -> str:
-    """A rounded rate would be another run."""
+    """Format a rate exactly, since a rounded rate would be a different run."""
     short = rate_text(rate)
     return short if float(short) == rate else repr(rate)
 

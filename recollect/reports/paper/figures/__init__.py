@@ -1,4 +1,4 @@
-"""The study's figures and tables from whatever rows there are: `recollect figure NAME DIR...`."""
+"""The study's figures and tables, drawn from any stored rows: `recollect figure NAME DIR...`."""
 
 from recollect.plotting.settings import to_bytes as to_bytes
 from recollect.reports.paper.figures.all_figures import FIGURES as FIGURES

@@ -1,4 +1,4 @@
-"""The study's figures and tables by name: what each shows and how it is drawn."""
+"""The study's figures and tables by name, each with its definition and drawing function."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from recollect.rows import RunRow
 BASED = ("based", "based_hybrid", "base_conv")  # the study's Based, whole or one of its layers
 ALL_MIXERS = ("attention", *BASED, "h3", "hyena", "mamba", "rwkv4")
 MAIN_MIXERS = ("attention", "hyena", "mamba")
-# One layer of Based is another architecture than two.
+# Based is left out: with one layer it is a different architecture than with two.
 SAME_AT_ANY_DEPTH = tuple(mixer for mixer in ALL_MIXERS if mixer not in BASED)
 ABLATED = ("attention", "mamba", "s6")
 NEWER = ("mamba", "mamba2", "delta_net")
@@ -99,6 +99,6 @@ TABLES: dict[str, Callable[[Sequence[RunRow], Curves, str], Table]] = {
     "table3": partial(tables.ablation_table, DEFINITIONS["table3"], tables.TABLE_3),
     "table4": partial(tables.position_table, DEFINITIONS["table4"]),
 }
-# What the study does not ask: a picture, or the same written out.
+# A figure that is not in the study, as a picture and as a table.
 OWN_FIGURES: dict[str, Callable[[Sequence[RunRow], Curves, str], Figure]] = {"why": why.draw}
 OWN_TABLES: dict[str, Callable[[Sequence[RunRow], Curves, str], Table]] = {"why": why.table}

@@ -1,4 +1,4 @@
-"""What the study's figures say about the runs they show: axis labels, gaps, the small print."""
+"""Texts in the study's figures about their runs: axis labels, gaps, the small print."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from recollect.reports.paper.figures.figure_cells import FigureCell
 
 
 def small_print(definition: FigureDefinition, cells: Sequence[FigureCell], band: str) -> list[str]:
-    """How many runs there are, what the band is, which models are absent, and the recipe."""
+    """The number of runs, the meaning of the band, the absent models, and the recipe."""
     runs = [cell.runs for cell in cells]
     absent = definition.absent(cells)
     return [
@@ -25,10 +25,10 @@ def score_label(cells: Sequence[FigureCell]) -> str:
 
 
 def why_missing(runs: Cell | None) -> str:
-    """A cell without a result was never planned, or has not ended well."""
+    """Why a cell has no result: it was not planned ("not run"), or its runs gave none."""
     return "not run" if runs is None else "no result"
 
 
 def share_text(share: float) -> str:
-    """Two decimals, and never 1.00 for what is not perfect."""
+    """A share with two decimals. It is 1.00 only for exactly 1."""
     return "1.00" if share == 1 else f"{min(share, 0.994):.2f}"

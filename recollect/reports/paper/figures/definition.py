@@ -1,8 +1,8 @@
-"""What a figure shows: the definition of a figure or table, and the rows that belong to it.
+"""The definition of a figure or table, and the selection of its rows.
 
-Task, depth, mixers and whether the study's ablations belong to it decide. Everything else a run was
-made with (its recipe, its sizes) is taken as it comes, so that a reduced sweep is drawn by the same
-code as a full one.
+Task, depth, mixer and whether a row is one of the study's ablations decide. Other settings of a run
+(its recipe, its sizes) are not restricted, so that the same code draws a reduced sweep and a full
+one.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ from recollect.rows import RunRow
 
 MQAR, COPYING = "mqar", "copying"
 ANY_DEPTH = (1, 1000)
-# The official Based is a stack of two kinds of layers. One layer of it is its convolution alone, or
-# (as here) its attention alone.
+# The official Based is a stack of two kinds of layers. A single layer is only its convolution, or
+# (as here) only its attention.
 PARTS_OF = {"based_hybrid": "based", "base_conv": "based"}
-# The models that the study gave positions as an experiment.
+# Models without positions, to which the study added positions as an experiment.
 WITHOUT_POSITIONS = ("mamba", "hyena", "rwkv4", "h3")
 
 
@@ -35,13 +35,13 @@ WITHOUT_POSITIONS = ("mamba", "hyena", "rwkv4", "h3")
 class FigureDefinition:
     """One of the study's figures or tables."""
 
-    name: str  # of the preset: fig1, table2
+    name: str  # the name of the preset: fig1, table2
     title: str
     mixers: tuple[str, ...]  # in the order they are shown
     task: str = MQAR
     depths: tuple[int, int] = ANY_DEPTH  # least and most layers
-    ablations: bool = False  # the study's ablations belong to it
-    varies: tuple[str, ...] = ()  # settings of the recipe that it compares: no other recipe
+    ablations: bool = False  # whether it shows the study's ablations
+    varies: tuple[str, ...] = ()  # settings that it compares, so they make no other recipe
 
     def fits(self, row: RunRow) -> bool:
         least, most = self.depths
@@ -53,7 +53,7 @@ class FigureDefinition:
         )
 
     def absent(self, cells: Sequence[FigureCell]) -> list[str]:
-        """The study's models that none of the cells shows."""
+        """The names of the study's models that have no cell."""
         found = {PARTS_OF.get(cell.mixer, cell.mixer) for cell in cells}
         return [
             mixer_title(mixer)
@@ -62,7 +62,7 @@ class FigureDefinition:
         ]
 
     def models(self, cells: Sequence[FigureCell]) -> list[str]:
-        """Every model's label in the order of the mixers, those that were not run included."""
+        """The labels of all models in the order of the mixers, even of models that were not run."""
         absent = self.absent(cells)
         named = [(self.mixers.index(cell.mixer), cell.model) for cell in cells]
         named += [
@@ -91,7 +91,7 @@ class FigureDefinition:
 
 
 def is_ablated(row: RunRow) -> bool:
-    """Whether it is one of the study's ablations: a part put in or taken out, or positions on a
+    """Whether the run is one of the study's ablations: a part added or removed, or positions on a
     model that has none.
     """
     has_positions = get_setting(row, POSITIONS, "none") != "none"
@@ -99,7 +99,7 @@ def is_ablated(row: RunRow) -> bool:
 
 
 def is_rewired(row: RunRow) -> bool:
-    """Whether a convolution or a gate was put in or taken out."""
+    """Whether a convolution or a gate was added or removed."""
     mixer = str(get_setting(row, MIXER))
     return any(part_text(mixer, key, get_setting(row, key)) for key in PARTS)
 
@@ -107,7 +107,9 @@ def is_rewired(row: RunRow) -> bool:
 def select_cells(
     definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves = MappingProxyType({})
 ) -> list[FigureCell]:
-    """The cells it shows, by task, depth, width and mixer; SpecError if none has a result."""
+    """The cells of a figure, sorted by task, depth, width and mixer. Raises SpecError if none has
+    a result.
+    """
     fitting = [row for row in rows if definition.fits(row)]
     require_result(definition, fitting, len(rows))
     cells = to_figure_cells(group_cells(merge_repeats(fitting, curves)))
@@ -118,7 +120,7 @@ def select_cells(
 
 
 def require_result(definition: FigureDefinition, fitting: Sequence[RunRow], among: int) -> None:
-    """SpecError if there is nothing to draw, with what would have to be trained."""
+    """Raise SpecError if there is nothing to draw. The message says what to train."""
     if any(row.has_result and row.score is not None for row in fitting):
         return
     found = (

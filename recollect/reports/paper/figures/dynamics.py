@@ -1,10 +1,10 @@
-"""Loss and score against step of the smallest model that solves the task (Fig. 6), with the levels
-a loss may rest at.
+"""Loss and score against step for the smallest model that solves the task (Fig. 6), with the levels
+of the loss at which a model may plateau.
 
-Per model one column: the smallest width whose best rate reaches SOLVED, or the widest tried where
-none does (in brackets). Of the seeds at that rate the one with the median score is drawn in full,
-the others thin and grey. Sudden changes of the test loss are marked, with or without a gain of the
-score.
+Each model has a column, with the width in brackets: the smallest width whose best rate reaches
+SOLVED, or the widest tried if none does. The seed with the median score at that rate is drawn in
+full, the other seeds thin and grey. Sudden changes of the test loss are marked, with or without a
+gain in score.
 """
 
 import math
@@ -37,9 +37,11 @@ WITHOUT_GAIN: dict[str, Any] = {"fc": "none", "ec": "#b4b4b4", "hatch": ".....",
 
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """Two rows of panels per task, loss above score; single runs are drawn, so there is no band."""
+    """Draw two rows of panels per task, loss above score. Single runs are drawn, so there is no
+    band.
+    """
     cells = select_cells(definition, rows, curves)
-    # A task of which nothing has ended yet would be panels without a curve.
+    # A task without any finished run would only give panels without a curve.
     tasks = {cell.column: cell.task for cell in cells if cell.runs.best}
     models = definition.models(cells)
     styles = line_styles((cell.model, cell.mixer) for cell in cells)
@@ -84,14 +86,14 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
 
 
 def smallest_solving(cells: Sequence[FigureCell]) -> FigureCell | None:
-    """The narrowest that solves the task, else the widest with a result."""
+    """The narrowest cell that solves the task, else the widest with a result."""
     scored = sorted((cell for cell in cells if cell.runs.best), key=lambda cell: cell.width)
     solved = [cell for cell in scored if cell.runs.best and cell.runs.best.mean >= SOLVED]
     return solved[0] if solved else scored[-1] if scored else None
 
 
 def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curves: Curves) -> str:
-    """Draw one model's column; returns what was drawn in words."""
+    """Draw one model's column. Returns a text about the run that was drawn."""
     loss_ax, score_ax = pair
     best = cell.runs.best
     assert best is not None
@@ -119,7 +121,7 @@ def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curve
     levels = plateaus(shown.spec["task"])
     _draw_levels(loss_ax, levels)
     sheet.draw_floors(score_ax, [cell.runs])
-    # The panels of a row share this axis; a loss that rises far leaves it at the top.
+    # The panels of a row share this axis. It is cut at the top, so a loss that rises far leaves it.
     starts = [
         point.test_loss for point in curves[shown.run_id][:1] if math.isfinite(point.test_loss)
     ]
@@ -139,12 +141,12 @@ def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curve
 
 
 def _draw_levels(ax: Axes, levels: Mapping[str, float]) -> None:
-    """Dotted lines at the losses a model may rest at, named beside the panel."""
+    """Draw dotted lines at the plateaus of the loss, with their names to the right of the panel."""
     lowest = min(levels.values(), default=0.0)
     beside = ax.get_yaxis_transform()
     for label, level in levels.items():
         ax.axhline(level, color=FAINT, lw=0.8, ls=DOTTED, zorder=1)
-        # Two levels may lie close together: the lowest one's name stands below its line.
+        # Two levels may be close together, so the name of the lowest is below its line.
         side = "top" if level == lowest and len(levels) > 1 else "bottom"
         write(ax.text(1.01, level, " ", transform=beside, va=side, size=5.5), label)
 

@@ -1,8 +1,8 @@
-"""Cells in the terms of the study's figures: model, task, size, and what sets a cell apart from
-others that share them.
+"""Cells with their coordinates in the study's figures: model, task, size, and the settings that
+distinguish cells which share these.
 
-Cells that share all coordinates are told apart by what differs between them, never merged. Only the
-evaluation settings do not count as a difference.
+Cells that share all coordinates are never merged; their labels name the settings in which they
+differ. Only the evaluation settings do not count as a difference.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from recollect.spec.recipes.label import EVALUATION_KEYS
 
 POSITIONS = "model.positions"
 POSITION_NAMES = {"rope": "RoPE", "alibi": "ALiBi", "none": "no positions"}
-LABELS = {"train.decay": "schedule"}  # where the last part of a key would mislead
+LABELS = {"train.decay": "schedule"}  # for keys whose last part would mislead
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class FigureCell:
 
     runs: Cell
     mixer: str
-    name: str  # the model's in the study
-    variant: str  # what sets it apart from others of that name; mostly empty
-    recipe: str  # what sets its task or recipe apart from others of the same size; mostly empty
-    size: tuple[int, ...]  # of the task: length and pairs, or letters
+    name: str  # the name of the model in the study
+    variant: str  # how it differs from other cells of that name; mostly empty
+    recipe: str  # how its task or recipe differs from others of the same size; mostly empty
+    size: tuple[int, ...]  # the size of the task: length and pairs, or letters
     width: int
     depth: int
 
@@ -53,9 +53,10 @@ class FigureCell:
 
 
 def merge_repeats(rows: Sequence[RunRow], curves: Curves) -> list[RunRow]:
-    """Rows without the evaluation settings; of runs that differ in those alone, the most complete.
+    """Remove the evaluation settings from rows; of runs that differ only in these, keep the most
+    complete.
 
-    The run ids stay those of the specifications as they were trained.
+    The run ids remain those of the specifications as trained.
     """
     best: dict[str, RunRow] = {}
     for row in rows:
@@ -72,7 +73,9 @@ def merge_repeats(rows: Sequence[RunRow], curves: Curves) -> list[RunRow]:
 
 
 def to_figure_cells(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list[FigureCell]:
-    """Every cell with its coordinates; the keys `unsaid` are told by other means."""
+    """Every cell with its coordinates. Labels omit the keys in `unsaid`, which the figure shows in
+    another way.
+    """
     flats = [cell_settings(cell.rows[0].spec) for cell in cells]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for flat in flats:
@@ -111,7 +114,7 @@ def to_figure_cells(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> list
 
 
 def study_name(flat: Mapping[str, Any]) -> str:
-    """A model's name as the study writes it; attention with its positions unless learned."""
+    """A model's name in the study. Attention includes its positions unless they are learned."""
     mixer = str(flat.get(MIXER))
     positions = flat.get(POSITIONS, "learned") if mixer == "attention" else "learned"
     kind = POSITION_NAMES.get(positions, f"{positions} positions")
@@ -119,7 +122,9 @@ def study_name(flat: Mapping[str, Any]) -> str:
 
 
 def _completeness(row: RunRow, curves: Curves) -> tuple[bool, bool, int]:
-    """Whether it has a result, was trained to its end, and the number of its evaluations."""
+    """Whether the run has a result, whether it was trained to the end, and its number of
+    evaluations.
+    """
     has_score = row.has_result and row.score is not None
     return has_score, not row.stopped_early, len(curves.get(row.run_id, ()))
 
@@ -131,7 +136,7 @@ def _size(flat: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _differences(flats: Sequence[Mapping[str, Any]], keys: set[str]) -> list[str]:
-    """The values of the keys in words, of each cell; one without such a setting says "none"."""
+    """For each cell the values of the keys in words; "none" if the cell lacks the setting."""
     missing = dict.fromkeys(keys)
     labels = {key: label for key, label in LABELS.items() if key in keys}
     return settings_texts([missing | dict(flat) for flat in flats], sorted(keys), labels)

@@ -1,5 +1,5 @@
-"""Best score by width and length as a map of numbers (Figs 3, 12), one panel per model; what was
-not run is hatched.
+"""Best score by width and length as a map of numbers (Figs 3, 12), one panel per model. Cells
+without a result are hatched.
 """
 
 import textwrap
@@ -24,18 +24,18 @@ from recollect.reports.paper.figures.figure_cells import FigureCell
 from recollect.rows import RunRow
 
 CELL = (0.56, 0.44)  # inches
-LEAST_WIDTH = 1.6  # of a panel, for its title
-HEIGHT = 0.52  # around a panel, and LINE more for every further line of its title
+LEAST_WIDTH = 1.6  # the least width of a panel, so that its title fits
+HEIGHT = 0.52  # space above and below a panel, plus LINE for every further line of its title
 LETTER, LINE = 0.06, 0.14
 COLOUR_BAR = 0.75
-TASK_LETTERS = 24  # of a line in a task's name
+TASK_LETTERS = 24  # the most characters per line of a task's name
 MOST_COLUMNS = 3
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 COLOURS = colormaps["cividis"]  # equally bright steps, in grey as well
 
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """All panels have the same axes, so that a map with holes shows them."""
+    """Draw the figure. All panels have the same axes, so that missing cells are visible."""
     cells = select_cells(definition, rows)
     tasks = {cell.column: cell for cell in cells}
     widths = sorted({cell.width for cell in cells})
@@ -98,7 +98,9 @@ def _draw_square(ax: Axes, x: int, y: int, cell: FigureCell | None, kind: str) -
 
 
 def _finish_axes(ax: Axes, widths: Sequence[int], tasks: Sequence[str], is_first: bool) -> None:
-    """All panels have the same axes; tasks are named at the first of a row."""
+    """Set up the axes, which are the same in all panels. Only the first panel of a row names the
+    tasks.
+    """
     ax.set_xlim(-0.5, len(widths) - 0.5)
     ax.set_ylim(len(tasks) - 0.5, -0.5)
     ax.set_xticks(range(len(widths)), [str(width) for width in widths])
@@ -109,7 +111,7 @@ def _finish_axes(ax: Axes, widths: Sequence[int], tasks: Sequence[str], is_first
 
 
 def _short(cell: FigureCell) -> str:
-    """Length and pairs as the study writes them."""
+    """Length and pairs in the study's notation, with the recipe if it differs."""
     return ", ".join(
         filter(None, [f"({', '.join(str(number) for number in cell.size)})", cell.recipe])
     )

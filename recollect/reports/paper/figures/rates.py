@@ -1,8 +1,8 @@
-"""Score against learning rate (Figs 1, 5, 7, 13):
-a line per model, a panel per task and size, the sparse grid dashed.
+"""Score against learning rate (Figs 1, 5, 7, 13): a line per model, a panel per task and size, and
+dashed lines at the rates of the sparse grid.
 
-A cross is a run that diverged, at the 0 it counts as; a ring at the bottom is a rate
-that was planned and has no result yet.
+A cross is a run that diverged, drawn at 0, as which it counts. A ring at the bottom is a planned
+rate without a result.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,9 @@ WAITING_HEIGHT = -0.025
 def draw(
     definition: FigureDefinition, by_size: bool, rows: Sequence[RunRow], curves: Curves, kind: str
 ) -> Figure:
-    """`by_size`: a panel for each width and depth; else sizes are lines of one panel."""
+    """Draw the figure. With `by_size` each width and depth has its own panel; otherwise sizes are
+    lines of one panel.
+    """
     cells = select_cells(definition, rows)
     cells, left_out = _compared(cells) if by_size else (_sized(cells), [])
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -71,9 +73,10 @@ def draw(
 
 
 def _compared(cells: list[FigureCell]) -> tuple[list[FigureCell], list[str]]:
-    """Without panels that show one mixer alone, unless all do; and a line that says so.
+    """Remove panels with fewer than two mixers, unless all panels have fewer; return the remaining
+    cells and a note about the removed panels.
 
-    A folder may hold other sweeps, which share one model with this figure.
+    A folder may hold other sweeps that share one model with this figure.
     """
     panels: dict[tuple[object, ...], list[FigureCell]] = {}
     for cell in cells:
@@ -111,7 +114,7 @@ def _draw_panel(
 
 
 def _absent(cells: Sequence[FigureCell], styles: dict[str, LineStyle]) -> str:
-    """Which models have no result in a panel where others have one."""
+    """The models without a result in a panel in which other models have one."""
     absent = [
         model
         for model in styles
@@ -176,5 +179,5 @@ def _size_text(size: tuple[int, int], sizes: Sequence[tuple[int, int]]) -> str:
 
 
 def _sized(cells: Sequence[FigureCell]) -> list[FigureCell]:
-    """The size as part of a model's name."""
+    """The cells with their size as part of the model's name."""
     return [replace(cell, name=f"{cell.name}, {cell.depth} x {cell.width}") for cell in cells]

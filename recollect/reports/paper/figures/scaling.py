@@ -1,7 +1,8 @@
-"""Score against parameters (Fig. 4): for one and two layers, each model along its widths.
+"""Score against parameters (Fig. 4): a line along the widths for each model, with one and two
+layers.
 
-Colour and marker say which model; an open marker and a dashed line are one layer, a filled one and
-a solid line are two.
+Colour and marker identify the model. An open marker and a dashed line mean one layer, a filled
+marker and a solid line two.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ DASHED = (0, (3, 2))
 
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """A panel per task."""
+    """Draw a panel per task."""
     cells = select_cells(definition, rows)
     tasks = {cell.column: cell.task for cell in cells}
     styles = line_styles((cell.model, cell.mixer) for cell in cells)
@@ -86,7 +87,7 @@ def _draw_panel(
 def _absent(
     cells: Sequence[FigureCell], styles: dict[str, LineStyle], depths: tuple[int, int]
 ) -> str:
-    """Which models have no result here, with the depths they lack."""
+    """The models that lack a result in this panel, with the missing depths."""
     scored = {(cell.model, cell.depth) for cell in cells if cell.runs.best}
     lacking = {
         model: [depth for depth in range(depths[0], depths[1] + 1) if (model, depth) not in scored]
@@ -133,8 +134,10 @@ def _layers(depth: int) -> dict[str, Any]:
 
 
 def _parameter_axis(ax: Axes, counts: Sequence[float]) -> None:
-    """A log axis with a number at every decade, and at 2 and 5 where it is short; where that leaves
-    fewer than two, at the least and the most of `counts`, those drawn.
+    """Set up a log axis with a tick at every decade, and at 2 and 5 if the axis is short.
+
+    If that gives fewer than two ticks, they are at the least and the greatest of `counts`, the
+    numbers drawn.
     """
     ax.set_xscale("log")
     ax.set_xlabel("parameters")

@@ -1,4 +1,4 @@
-"""The form of a table: the same lines as Markdown, as LaTeX (booktabs) and as a picture."""
+"""A table and its output formats: Markdown, LaTeX (booktabs) and a picture."""
 
 from dataclasses import dataclass
 
@@ -32,9 +32,9 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a head, lines of as many texts, and notes below.
+    """A title, a head, lines with one text per column, and notes below.
 
-    All plain text: every form escapes for itself.
+    All texts are plain; every output format does its own escaping.
     """
 
     name: str  # table1
@@ -42,7 +42,7 @@ class Table:
     head: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
-    names: int = 1  # so many first columns name a line and are left-aligned, the others right
+    names: int = 1  # the first columns that name a line; they are left-aligned, the others right
 
     def markdown(self) -> str:
         rule = [":--"] * self.names + ["--:"] * (len(self.head) - self.names)

@@ -1,7 +1,7 @@
 """The study's four tables: copying by size (1), ablations of one layer (2, 3), positions (4).
 
-A number is the best mean over the learning rates tried. The lines are the study's; one that was not
-run says so.
+A number is the best mean over the learning rates tried. The lines are those of the study; a model
+that was not run is marked as such.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ ENCODINGS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A line of the ablation tables: its name and the settings that make it."""
+    """A line of the ablation tables: its name and the settings that define it."""
 
     name: str
     conditions: dict[str, Any]
@@ -127,8 +127,8 @@ def ablation_table(
     kept = [row for own in members.values() for row in own]
     require_result(definition, kept if any(map(_is_compared, kept)) else [], len(rows))
     ids = {row.run_id: name for name, own in members.items() for row in own}
-    # Attention without a convolution has a number of taps too, without effect: it is mentioned only
-    # where convolutions differ in it.
+    # Attention without a convolution also has a number of taps, which has no effect. The number is
+    # shown only if convolutions differ in it.
     taps = {get_setting(row, TAPS) for row in kept if get_setting(row, CONV) not in (None, "none")}
     every = to_figure_cells(
         group_cells(merge_repeats(kept, {})),
@@ -195,7 +195,7 @@ def _copying_line(cell: FigureCell, kind: str) -> tuple[str, ...]:
 
 
 def _score(runs: Cell | None, kind: str, percent: bool = False) -> str:
-    """A cell's best mean with its band, never a 100 or 1.00 that is not one."""
+    """A cell's best mean with its band. It is never rounded up to 100 or 1.00."""
     best = runs.best if runs else None
     if best is None:
         return captions.why_missing(runs)
@@ -229,7 +229,7 @@ def _setting_text(cell: FigureCell) -> str:
 def _settings(
     cells: Sequence[FigureCell], is_compared: Callable[[RunRow], bool]
 ) -> dict[Setting, FigureCell]:
-    """The settings in which something was compared, each with one of its cells."""
+    """The settings with at least one compared variant, each with one of its cells."""
     compared = {_setting(cell) for cell in cells if is_compared(cell.runs.rows[0])}
     chosen = {_setting(cell): cell for cell in cells if _setting(cell) in compared}
     return {setting: chosen[setting] for setting in sorted(chosen)}
@@ -238,20 +238,22 @@ def _settings(
 def _comparable(
     definition: FigureDefinition, rows: Sequence[RunRow], is_compared: Callable[[RunRow], bool]
 ) -> list[RunRow]:
-    """The rows of the recipes under which something was compared: those of others would only
-    lengthen the names. Without any, all rows, of which a refusal speaks.
+    """The rows of all recipes with at least one compared variant; rows of other recipes would only
+    lengthen the names. If there is no such recipe, all rows, so that the error can count them.
     """
     recipes = {recipe_of(row.spec, definition.varies) for row in rows if is_compared(row)}
     return [row for row in rows if recipe_of(row.spec, definition.varies) in recipes] or list(rows)
 
 
 def _is_compared(row: RunRow) -> bool:
-    """Whether it belongs to an ablation: a plain model alone compares nothing."""
+    """Whether the run is one of the compared variants: an ablation, or S6 with an MLP. A plain
+    model alone gives no comparison.
+    """
     return is_ablated(row) or get_setting(row, MIXER) == "s6"
 
 
 def _variant_label(variant: Variant, cell: FigureCell) -> str:
-    """The line's name with the padding of its convolution, and what else differs."""
+    """The name of a line, with the padding of its convolution and any other differences."""
     padding = cell.runs.rows[0].spec["model"]["mixer"].get("conv_padding", "causal")
     words = (
         f"{variant.name} ({PADDING_WORDS.get(padding, padding)})"

@@ -1,7 +1,7 @@
-"""What makes a window wide: for each task and model, the changes of a recipe ranked by the decades
-of W that they gain or lose. As a picture, or written out as a table.
+"""Causes of a wide window, as a picture or a table: for each task and model, the changes of a
+recipe, ranked by the decades of W that they gain or lose.
 
-The study does not ask this; the pairs of cells are found by reports/paper/causes.py.
+This is not in the study. The pairs of cells come from reports/paper/causes.py.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES
 
 PANEL_WIDTH, LINE = 3.4, 0.2  # inches: a panel, one change
-TITLE_INCHES, AXIS_INCHES = 0.5, 0.25  # above the changes of a panel, and below the lowest panels
+TITLE_INCHES, AXIS_INCHES = 0.5, 0.25  # height of a panel's title, and of the axis at the bottom
 MOST_COLUMNS = 2
 TITLE = "Why: decades of W gained or lost by one change from the recipe {}"
 Panel = tuple[str, str, str]  # model, length and pairs, layers
 
 
 def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """A panel for each task and model, its changes from the best to the worst."""
+    """Draw a panel for each task and model, with its changes from the best to the worst."""
     recipe, causes = _most_changed(rows)
     panels = _panels(causes)
     styles = line_styles((cause.mixer, cause.mixer) for cause in causes)
     tasks = len({panel[1:] for panel in panels})
     columns = sheet.columns_for(tasks if tasks > 1 else len(panels), PANEL_WIDTH, MOST_COLUMNS)
     counts = [len(own) for own in panels.values()]
-    # A row is as high as its fullest panel, and all lines are equally far apart.
+    # The fullest panel sets the height of a row, so that all lines have the same spacing.
     fullest = [max(counts[first : first + columns]) for first in range(0, len(counts), columns)]
     high = TITLE_INCHES + (LINE * sum(fullest) + AXIS_INCHES) / len(fullest)
     with print_style():
@@ -49,7 +49,7 @@ def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
         ):
             _draw_panel(ax, own, styles[own[0].mixer].colour, fullest[number // columns])
             ax.set_xlim(*_span(causes))
-            if number + columns >= len(panels):  # none below it
+            if number + columns >= len(panels):  # there is no panel below it
                 ax.set_xlabel("decades of W gained")
             before = f"W({_tau(own)}) {own[0].gains[0].before:.2f} before"
             sheet.panel_title(ax, f"{model}, {size}", f"{layers}; {before}")
@@ -85,7 +85,7 @@ def table(rows: Sequence[RunRow], curves: Curves, kind: str) -> Table:
 
 
 def _most_changed(rows: Sequence[RunRow]) -> tuple[str, list[Cause]]:
-    """The recipe of which most changes were trained; of equals the first."""
+    """The recipe with the most trained changes, and these changes; the first in case of a tie."""
     found = {recipe: find_causes(rows, recipe) for recipe in RECIPES}
     recipe = max(found, key=lambda name: len(found[name]))
     if not found[recipe]:
@@ -97,7 +97,7 @@ def _most_changed(rows: Sequence[RunRow]) -> tuple[str, list[Cause]]:
 
 
 def _panels(causes: Sequence[Cause]) -> dict[Panel, list[Cause]]:
-    """The changes of each model on each task, the tasks of a model together."""
+    """The changes by model and task. The tasks of one model are adjacent."""
     panels: dict[Panel, list[Cause]] = {}
     for cause in sorted(causes, key=lambda cause: cause.mixer):
         spec = cause.before.rows[0].spec
@@ -109,7 +109,7 @@ def _panels(causes: Sequence[Cause]) -> dict[Panel, list[Cause]]:
 
 
 def _span(causes: Sequence[Cause]) -> tuple[float, float]:
-    """One axis for all panels, with a little room."""
+    """The limits of the axis that all panels share, with a small margin."""
     gains = [cause.gains[0] for cause in causes]
     ends = [end for gain in gains for end in (0.0, gain.decades, *(gain.interval or ()))]
     room = 0.05 * (max(ends) - min(ends)) or 0.1
@@ -117,9 +117,9 @@ def _span(causes: Sequence[Cause]) -> tuple[float, float]:
 
 
 def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str, lines: int) -> None:
-    """`lines` are as many as the fullest panel beside it has."""
+    """Draw one panel. `lines` is the number of changes in the fullest panel of its row."""
     ax.axvline(0, color=FAINT, lw=0.8, zorder=1)
-    ax.spines["left"].set_visible(False)  # beside the line at zero it would read as another
+    ax.spines["left"].set_visible(False)  # it could be mistaken for the line at zero
     for place, cause in enumerate(causes):
         gain = cause.gains[0]
         if gain.interval:

@@ -1,9 +1,9 @@
-"""Score against width (Figs 2, 11): what a search over four rates finds, what a finer one finds,
-and what was published.
+"""Score against width (Figs 2, 11): the best of four rates, the best of a finer search, and the
+published values.
 
-A row of panels per model, a column per task. Stars are the official Zoology values, the dotted line
-the best of Zoology's four rates (drawn where all four have a result), the solid one the best of all
-rates tried.
+There is a row of panels per model and a column per task. Stars are the official Zoology values. The
+dotted line is the best of Zoology's four rates (drawn where all four have a result), the solid line
+the best of all rates tried.
 """
 
 import math
@@ -44,12 +44,12 @@ STAR: dict[str, Any] = {
     "mew": 0.4,
     "zorder": 4,
 }
-# Read off behind another marker.
+# A star that was estimated because another marker hides it.
 HIDDEN_STAR: dict[str, Any] = {**STAR, "mfc": "white", "mec": PALETTE[2], "mew": 0.7}
 
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
-    """Every model of the definition has its row, also one that was not run."""
+    """Draw the figure. Every model of the definition has a row, even if it was not run."""
     cells = select_cells(definition, rows)
     columns = list(dict.fromkeys(cell.column for cell in cells))
     models = definition.models(cells)
@@ -124,7 +124,7 @@ def _draw_panel(ax: Axes, here: dict[int, FigureCell], widths: Sequence[int], ki
 
 
 def width_axis(ax: Axes, widths: Sequence[int]) -> None:
-    """Widths at equal distances, whatever they are."""
+    """Place the widths at equal distances, regardless of their values."""
     ax.set_xlim(-0.5, len(widths) - 0.5)
     ax.set_xticks(range(len(widths)), [str(width) for width in widths])
 
@@ -132,7 +132,7 @@ def width_axis(ax: Axes, widths: Sequence[int]) -> None:
 def _draw_line(
     ax: Axes, found: Mapping[int, Rate | None], kind: str, style: dict[str, Any], label: str
 ) -> None:
-    """Mean and band at every width; a line ends where the next width has no result."""
+    """Draw mean and band at every width. A line ends where the next width has no result."""
     if not any(found.values()):
         return
     x = range(max(found, default=0) + 1)
@@ -140,7 +140,7 @@ def _draw_line(
     bands = [band(rate.scores, kind) if rate else (math.nan, math.nan) for rate in rates]
     lows, highs = [low for low, _ in bands], [high for _, high in bands]
     ax.fill_between(x, lows, highs, color=style["color"], alpha=0.16, lw=0, label=f"band {label}")
-    # The band of a lone point has no area.
+    # The band of an isolated point has no area, so a vertical line shows it.
     ax.vlines(x, lows, highs, color=style["color"], lw=0.8, alpha=0.6)
     ax.plot(
         x,
@@ -161,7 +161,7 @@ def _draw_line(
 
 
 def _official(cell: FigureCell) -> Star | None:
-    """The published value of the same task and width; its vocabulary is the study's."""
+    """The published value for the same task and width, if the vocabulary is the study's."""
     if get_setting(cell.runs.rows[0], "task.vocabulary") != VOCABULARY:
         return None
     length, pairs = cell.size

@@ -1,6 +1,6 @@
-"""From a name and rows to a file: a picture as PNG, SVG or PDF, a table also as Markdown or LaTeX.
+"""Write a figure to a file: a picture as PNG, SVG or PDF, a table also as Markdown or LaTeX.
 
-Same rows, same bytes.
+The same rows give the same bytes.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ def write_figure(
     dpi: int = PRINT_DPI,
     frame: Frame = WHOLE,
 ) -> Path:
-    """Draw the figure or table `name` into `output`, else NAME.png or, for a table, NAME.md.
+    """Write the figure or table `name` to `output`; by default NAME.png or, for a table, NAME.md.
 
-    Returns where it is.
+    Returns the path of the file.
     """
     drawn, written = FIGURES | OWN_FIGURES, TABLES | OWN_TABLES
     if name not in drawn and name not in written:

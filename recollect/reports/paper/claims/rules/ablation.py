@@ -1,4 +1,4 @@
-"""Which part of a 1-layer model does it: convolution, gate, block (C20, C21)."""
+"""Which part of a 1-layer model solves the task: convolution, gate or block (C20, C21)."""
 
 from recollect.reports.paper.claims.checks import Check, at_least, every, join, not_above, some
 from recollect.reports.paper.claims.claim import claim
@@ -103,7 +103,7 @@ def _table(group: Group, size: Size) -> Check:
 
 
 def _as_printed(checks: list[Check]) -> str:
-    """All rows of the table, those that contradict it first."""
+    """All rows of the table, those that contradict the study first."""
     texts = {
         holds: join([check.text for check in checks if check.holds is holds], limit=len(checks))
         for holds in (False, True)
@@ -127,6 +127,8 @@ def _fails(group: Group, role: Role, size: Size) -> Check:
 
 
 def _panels(group: Group, role: Role, size: Size) -> list[Panel]:
-    """Those of this size where it was trained; strictly at least the width of the preset."""
+    """The panels of this size at which the role was trained; if there are none and the group is
+    strict, the panel with the width of the preset.
+    """
     trained = [panel for panel in group.panels([role]) if panel.size == size]
     return trained or ([Panel(size, ABLATION_PANEL.width)] if group.strict else [])

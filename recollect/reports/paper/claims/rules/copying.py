@@ -23,8 +23,8 @@ from recollect.reports.paper.claims.thresholds import (
     WINDOW,
 )
 
-# The code the study followed has GPT-NeoX's heads, and a Mamba with a state of 32 and LayerNorm:
-# those are the study's.
+# The code that the study followed uses GPT-NeoX's heads, and a Mamba with a state of 32 and
+# LayerNorm. These are taken as the study's models.
 ROPE_OPTIONS = PLAIN_ATTENTION | {"model.positions": "rope"}
 ROPE = Role(
     "attention with RoPE",

@@ -1,4 +1,4 @@
-"""Whether what lies far back is lost: the decay of a model's maps with distance (C32)."""
+"""Whether a model loses distant tokens: the decay of its maps with distance (C32)."""
 
 import statistics
 

@@ -1,5 +1,5 @@
-"""What one layer of attention cannot do, and what width and depth do to each kind of model (C9,
-C10, C14).
+"""The limits of one layer of attention, and the effect of width and depth on each kind of model
+(C9, C10, C14).
 """
 
 from recollect.reports.paper.claims.checks import (
@@ -169,7 +169,9 @@ def _second_layer(
 
 
 def _as_many_parameters(group: Group, panel: Panel, widths: list[int]) -> Panel | None:
-    """The narrowest 1-layer attention with at least the parameters of the 2-layer one here."""
+    """The panel of the narrowest 1-layer attention that has at least as many parameters as the
+    2-layer attention at `panel`.
+    """
     deep = group.find(ATTENTION_2, **panel._asdict())
     if deep is None or deep.cell.parameters is None:
         return None

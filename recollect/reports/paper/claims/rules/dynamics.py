@@ -1,5 +1,5 @@
-"""What the curves of 1-layer models look like: smooth, or with a sudden change of the loss (C18,
-C19); and whether they fit what they were trained on (C27).
+"""Whether the curves of 1-layer models are smooth or have a sudden change of the loss (C18, C19),
+and whether the models fit their training set (C27).
 """
 
 import statistics
@@ -21,7 +21,7 @@ from recollect.reports.paper.claims.thresholds import (
 from recollect.reports.paper.claims.wanted import Want
 from recollect.reports.paper.study import DYNAMICS_SIZE, SIZES, WIDTHS
 
-# The widths of Fig. 6 as the preset has them, and others for a second look.
+# The widths of Fig. 6 as in the preset, and further ones for the second width of each model.
 FIG6_WIDTHS = {HYENA_1: (512, 1024, 2048), MAMBA_1: (64, 128, 256), ATTENTION_1: (2048, 1024)}
 MORE = (("hyena", 1024), ("mamba", 128), ("attention", 1024))
 LEAST_WIDTHS = 2
@@ -136,8 +136,11 @@ def _cell(group: Group, role: Role, subject: Subject, check: Check) -> CellCheck
 
 
 def _shown(group: Group, role: Role) -> list[Subject]:
-    """Whose curves are looked at: attention at the figure's widths (as it is, at any), else the
-    models that solve the task; of several that differ in their evaluations, the one with most.
+    """The subjects whose curves are examined, one per width.
+
+    For attention these are the figure's widths (any width if the group is not strict), for the
+    other models those that solve the task. If several subjects of one width differ in their
+    evaluations, the one with the most evaluations counts.
     """
     own = [(subject, group.trusted_cell(subject).best) for subject in group.subjects.get(role, ())]
     if role is ATTENTION_1:
@@ -152,7 +155,7 @@ def _shown(group: Group, role: Role) -> list[Subject]:
 
 
 def _wider(group: Group, role: Role, shown: list[Subject]) -> list[CellCheck]:
-    """Until two widths are there: which to train."""
+    """Open checks that request further widths until there are two."""
     tried = {subject.width for subject in shown}
     left = [width for width in FIG6_WIDTHS[role] if width not in tried]
     if not group.strict:
@@ -175,8 +178,8 @@ def _evaluations(subject: Subject) -> int:
 def _most_seeds(
     group: Group, role: Role, subject: Subject, without_gain: bool, wanted: bool
 ) -> Check:
-    """Whether more than half of the seeds at the best rate have such a bump (`wanted`),
-    or have none.
+    """Check that more than half of the seeds at the best rate have a bump, or, if not `wanted`,
+    that more than half have none.
     """
     best, name = group.trusted_cell(subject).best, subject_text(role, subject)
     assert best is not None
@@ -196,7 +199,7 @@ def _most_seeds(
 
 
 def _told(bump: Bump | None, subject: Subject) -> str:
-    """The first bump, and the level of loss nearest to where it ends."""
+    """The first bump in words, with the plateau nearest to the loss at which it ends."""
     if bump is None:
         return ""
     levels = plateaus(subject.task)

@@ -28,9 +28,9 @@ MODELS = (
 )
 
 
-SOLVING = MODELS[0]  # .99 in Table 4, whatever the encoding; the others are near chance there
+SOLVING = MODELS[0]  # .99 in Table 4 with every encoding; the other models are near chance there
 PLACE = ("size", "width", "depth")
-# Where to look: chance is .25 at the first, as in Table 4; at the second most models learn.
+# The cells to try. At the first, chance is .25, as in Table 4; at the second, most models learn.
 TO_TRY = {((64, 4), 64, 1), ((256, 16), 512, 1)}
 
 

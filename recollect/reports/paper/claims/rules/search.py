@@ -148,7 +148,7 @@ def stars_are_lower_bounds(group: Group) -> list[CellCheck]:
     for role in group.roles((HYENA_2, H3_2, RWKV_2)):
         for panel in group.panels([role], SIZES, zoology.STAR_WIDTHS):
             star = zoology.star(role.mixer, *panel.size, panel.width)
-            if star and star.accuracy > STAR_SLACK:  # nothing is below the others
+            if star and star.accuracy > STAR_SLACK:  # no score is below a smaller star less slack
                 score = group.score(role, panel)
                 if score.text:
                     official = f"{'about ' if star.hidden else ''}{star.accuracy:g}"
@@ -185,8 +185,8 @@ def attention_needs_no_search(group: Group) -> list[CellCheck]:
 
 
 def _sparse(group: Group, role: Role, panel: Panel) -> Measure:
-    """The best score over Zoology's four rates; until all four were tried at least the best of
-    those that were.
+    """The best score over Zoology's four rates. Until all four have been tried, the best of the
+    tried ones is a lower bound.
     """
     subject = group.find(role, **panel._asdict())
     if subject is None:
@@ -234,7 +234,7 @@ def _gain(group: Group, role: Role, panel: Panel) -> Measure:
 
 
 def held_out(rates: Sequence[Rate]) -> dict[int, float]:
-    """By seed: its score at the rate that the other seeds like best; empty below two seeds."""
+    """By seed: its score at the best rate of the other seeds; empty for fewer than two seeds."""
     seeds = set.intersection(*(set(rate.scores) for rate in rates)) if rates else set()
     if len(seeds) < 2:
         return {}

@@ -1,5 +1,5 @@
-"""Who solves the task, and at which width (C1, C6, C7, C12, C13, C28, C30), and whether that
-depends on where the line is drawn (C26).
+"""Which models solve the task, and at which width (C1, C6, C7, C12, C13, C28, C30), and whether
+that depends on the threshold for "solved" (C26).
 """
 
 import math
@@ -252,8 +252,10 @@ def others_solve_with_one_layer(group: Group) -> list[CellCheck]:
 
 
 def _promise(panel: Panel) -> tuple[Size, float]:
-    """Where one solution is looked for: small sizes first, and widths that are neither too small
-    for a state to hold the pairs nor dear to train.
+    """A sort key for the search of one solution.
+
+    Small sizes come first, then widths that are neither too small for a state to hold the pairs
+    nor costly to train.
     """
     return panel.size, abs(math.log2(panel.width / PROMISING_WIDTH))
 

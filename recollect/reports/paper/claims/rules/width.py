@@ -1,4 +1,4 @@
-"""What width does to recurrent models, with one layer and with two (C11, C29)."""
+"""The effect of width on recurrent models with one layer and with two (C11, C29)."""
 
 from itertools import pairwise
 
@@ -63,7 +63,7 @@ def _lines(group: Group, roles: tuple[Role, ...]) -> list[CellCheck]:
 
 
 def _rises(group: Group, role: Role, size: Size) -> Check:
-    """One line of the figure."""
+    """The check of one line of the figure: one model at one size, over all widths."""
     scores = [
         group.score(role, size=size, width=width) for width in group.widths(role, size, WIDTHS)
     ]

@@ -1,5 +1,5 @@
-"""How wide the range of learning rates is: attention's against that of the recurrent models (C2,
-C3, C15, C22, C24, C31).
+"""The width of the range of learning rates: attention against recurrent models (C2, C3, C15, C22,
+C24, C31).
 """
 
 from collections.abc import Iterable
@@ -49,8 +49,8 @@ from recollect.reports.paper.study import SIZES
 
 DELTA_NET_MOST = 256  # "the maximum size supported by the DeltaNet implementation"
 ATTENTION_AND_MAMBA = """'sweep.model.mixer=["attention","mamba"]'"""
-# Where to look when the study does not say where: the smallest size, that of Fig. 6, and for Hyena,
-# which solves little at small widths, a width above both lengths.
+# The cells to try if the study names none: the smallest size and the size of Fig. 6. Hyena solves
+# little at small widths, so its width is above both lengths.
 SMALL, MIDDLE = Panel((64, 4), 64), Panel((256, 16), 128)
 WIDER = (Panel((64, 4), 512), Panel((256, 16), 512))
 TO_TRY = {MAMBA_2: (SMALL, MIDDLE), HYENA_2: WIDER}
@@ -105,7 +105,7 @@ def recurrent_is_narrow(group: Group) -> list[CellCheck]:
             solves = group.reaches(role, panel)
             if solves is False:
                 continue
-            if solves is None and group.strict:  # before its window is looked for
+            if solves is None and group.strict:  # settle this before requesting its window
                 score = at_least(group.score(role, panel), group.tau)
                 cells.append(at_panel(panel, score, role))
                 continue
@@ -223,14 +223,18 @@ def larger_state_is_wider(group: Group) -> list[CellCheck]:
 
 
 def _panels(group: Group, roles: Iterable[Role], to_try: tuple[Panel, ...]) -> list[Panel]:
-    """Where a role was trained; strictly also where to look first, which stays open until then."""
+    """The panels at which a role was trained. A strict group adds the panels to try first, which
+    stay open until they are trained.
+    """
     trained = group.panels(roles)
     return sorted({*trained, *to_try}) if group.strict else trained
 
 
 def _solved_by(group: Group, panel: Panel, roles: tuple[Role, ...]) -> bool:
-    """Without the cells where one of the roles was searched and solves nothing: a window that is
-    not there says nothing.
+    """Whether none of the roles is known to fail here.
+
+    It excludes cells in which a role was searched and solves nothing: without a window there is
+    nothing to compare.
     """
     wanted = [role for role in roles if group.strict or role in group.subjects]
     return not any(group.reaches(role, panel) is False for role in wanted)
@@ -289,13 +293,13 @@ def _narrower(group: Group, role: Role, panel: Panel) -> Check:
 
 def _low_outside(group: Group, role: Role, panel: Panel) -> Check:
     subject = group.find(role, **panel._asdict())
-    if subject is None:  # the window asks for it already
+    if subject is None:  # the check of the window already requests it
         return Check(None, "")
     cell, limit = group.trusted_cell(subject), floor(subject) + NEAR_FLOOR
     outside = [rate.mean for rate in cell.scored_rates if rate.mean < group.tau]
     low = sum(score <= limit for score in outside)
     name = subject_text(role, subject)
-    # A search for edges tries the rates beside the window: those say nothing about most others.
+    # A search for edges tries only rates next to the window, which says nothing about most others.
     if group.strict and (lacking := search_lacks(cell)):
         return Check(None, "", f"{name}: {lacking}", wants=group.wants(role, subject))
     text = (
