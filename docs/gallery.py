@@ -17,7 +17,7 @@ from recollect.analysis import count_statuses, counts_text
 from recollect.errors import SpecError
 from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
-from recollect.reports.paper.figures.all_figures import DEFINITIONS
+from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
 
 HEAD = """# Gallery
 
@@ -63,7 +63,7 @@ def drawing(name, rows, curves, picture, save):
     try:
         if name in TABLES:
             return TABLES[name](rows, curves, "min-max").markdown()
-        save(picture, FIGURES[name](rows, curves, "min-max"))
+        save(picture, (FIGURES | OWN_FIGURES)[name](rows, curves, "min-max"))
         return f"![{name}]({'/'.join(picture.parts[-2:])})\n"
     except SpecError as refusal:
         return f"Not drawn: {' '.join(str(refusal).splitlines())}\n"
@@ -138,7 +138,7 @@ def page(stores, pictures, save=write_png):
     text = HEAD + "\n## At the study's size\n"
     text += "".join(full_section(name, full, pictures, save) for name in names)
     text += APPENDIX
-    text += "".join(small_section(name, small, pictures, save) for name in names)
+    text += "".join(small_section(name, small, pictures, save) for name in [*names, *OWN_FIGURES])
     return wrapped(text)
 
 

@@ -39,7 +39,7 @@ def made_rows(mixer: str = "attention", seeds: str = "[1,2,3]") -> list[RunRow]:
 def test_changes_are_ranked_by_what_they_gain():
     made = table(made_rows(), {}, "min-max")
     assert made.head[:3] == ("model", "task", "change")
-    assert {line[:2] for line in made.lines} == {("Attention", "(64, 4), 2 layers of 64")}
+    assert {line[:2] for line in made.lines} == {("Attention", "(64, 4), 2 layers, width 64")}
     changes = [line[2] for line in made.lines]
     assert (changes[0], changes[-2:]) == (
         "clip 0 to 1",

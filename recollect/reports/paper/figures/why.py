@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import Curves
+from recollect.analysis import Curves, count_text
 from recollect.errors import SpecError
 from recollect.plotting import sheet
 from recollect.plotting.colours import FAINT, INK, line_styles
@@ -103,7 +103,7 @@ def _panels(causes: Sequence[Cause]) -> dict[Panel, list[Cause]]:
         spec = cause.before.rows[0].spec
         task, model = spec["task"], spec["model"]
         size = f"({task.get('length')}, {task.get('pairs')})"
-        layers = f"{model['depth']} layer{'s' if model['depth'] > 1 else ''} of {model['width']}"
+        layers = f"{count_text(model['depth'], 'layer')}, width {model['width']}"
         panels.setdefault((mixer_title(cause.mixer), size, layers), []).append(cause)
     return panels
 
