@@ -367,8 +367,8 @@ def with_closed_output(acknowledge: Acknowledge, prefix: Path, *arguments: objec
     command(acknowledge, prefix, *arguments, output=write_end)
 
 
-def search_edges(acknowledge: Acknowledge, folder: Path, text: str) -> None:
-    """Plan the sweep if it is not, and train what the search for its edges needs; says each step
+def search(acknowledge: Acknowledge, folder: Path, text: str, kind: str = "edges") -> None:
+    """Plan the sweep if it is not planned yet, and train what its search needs. Announces each step
     before it is made.
     """
 
@@ -382,6 +382,6 @@ def search_edges(acknowledge: Acknowledge, folder: Path, text: str) -> None:
         folder,
         [] if known else [sweep(text)],
         device="cpu",
-        search=None if known else "edges",
+        search=None if known else kind,
         listen=listen,
     )

@@ -101,7 +101,7 @@ def test_a_device_that_ends_all_its_processes_is_given_up_and_others_take_its_ru
 def test_a_search_on_several_devices_trains_the_same_runs_whoever_dies(
     tmp_path: Path, reference: Reference
 ) -> None:
-    with child(tmp_path / "journal", run_workers.search_edges, tmp_path / "alone", T) as searching:
+    with child(tmp_path / "journal", run_workers.search, tmp_path / "alone", T) as searching:
         assert searching.end() == 0
     folder = tmp_path / "searched"
     with on_devices(folder, 1.0, more=("--search", "edges")) as process:

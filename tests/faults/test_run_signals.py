@@ -124,8 +124,8 @@ def test_a_signal_is_granted_after_a_checkpoint(tmp_path: Path, reference: Refer
             _, complaint = process.communicate(timeout=60)
             assert time.monotonic() - asked <= 10 + SLACK_S
             assert process.returncode == wanted[number]
-            resume = f"recollect resume {folders[number] / 'out'}"
-            assert complaint == f"recollect: stopped; continue with `{resume}`\n"
+            again = f"recollect resume {folders[number] / 'out'}"
+            assert complaint == f"recollect: stopped; continue with `{again}`\n"
             assert statuses(folders[number]) == {"todo"}, "the runs were given back"
             with Store.open(folders[number] / "out", read_only=True) as store:
                 found = checkpoint.find(folders[number] / "out" / "checkpoints", store.key)
