@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from named_runs import planned
 from recollect.errors import SpecError
 from recollect.store import Store
 from recollect.store.database import FILE
+from recollect.store.reading import connection
 
 
 def test_commits_are_synced(store: Store) -> None:
@@ -96,3 +98,23 @@ def test_the_store_needs_neither_torch_nor_pydantic() -> None:
         "sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_journal_that_another_process_removes_meanwhile_is_no_irregular_file(tmp_path: Path):
+    """Two processes may create one store at once; SQLite's journal is there for moments."""
+    path, over = tmp_path / "recollect.db", threading.Event()
+
+    def come_and_go() -> None:
+        journal = tmp_path / "recollect.db-journal"
+        while not over.is_set():
+            journal.touch()
+            journal.unlink()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        for _ in range(5_000):
+            connection._require_regular(path)
+    finally:
+        over.set()
+        other.join()

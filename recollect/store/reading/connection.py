@@ -6,6 +6,7 @@ mode.
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -145,7 +146,13 @@ def _require_regular(path: Path) -> None:
     """Refuse a pipe at the path of a database file: SQLite would wait for it for ever."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         file = path.with_name(path.name + suffix)
-        if file.exists() and not file.is_file():
+        try:
+            mode = file.stat().st_mode
+        except OSError:
+            # Not there, or no longer: other processes create and remove journals at any time. What
+            # else may be wrong with it SQLite reports itself.
+            continue
+        if not stat.S_ISREG(mode):
             raise StoreError(
                 f"{file}: is no regular file, so not one of a results database; nothing was "
                 "changed\nremove it, or give another folder"
