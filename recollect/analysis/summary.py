@@ -14,9 +14,9 @@ from recollect.analysis.windows import TAU, Window, grid_luck
 from recollect.analysis.wording import count_text, rate_text
 from recollect.rows import STATUSES, RunRow, Status
 
-# The time of a step grows with a power of the width. Measured powers: 1.1 to 1.4 on an H200 from
-# width 128 to 512, 1.1 to 1.7 on a CPU from 32 to 256.
-WIDTH_POWER = 1.4
+# The time of a step grows with this power of the width: the median of 20 mixers, measured in
+# docs/decisions/time-by-width.md.
+WIDTH_POWER = 1.1
 
 
 @dataclass(frozen=True)

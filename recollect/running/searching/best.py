@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from recollect.analysis import Cell, Rate
 from recollect.rows import RunRow
 from recollect.running.searching.outlook import BestOutlook, best_outlook
-from recollect.running.searching.rounds import is_tried, todo_rows
+from recollect.running.searching.rounds import STEP, is_tried, todo_rows
 
 TOLERANCE = 0.02  # of a score
-STEP = 0.55  # decades, as between 1, 3, 10, 30, ...
 WINNING = 0.05  # a rate is trained if it is the best in at least this share of the draws
 
 

@@ -27,11 +27,10 @@ from itertools import pairwise
 from recollect.analysis import TAU, Cell, Rate
 from recollect.rows import RunRow
 from recollect.running.searching.outlook import WindowOutlook, window_outlook
-from recollect.running.searching.rounds import is_tried, todo_rows
+from recollect.running.searching.rounds import STEP, is_tried, todo_rows
 
 TOLERANCE = 0.1  # decades
 COARSE = 1.0  # decades
-STEP = 0.55  # decades: the largest distance between tried rates at which a window is trusted
 NEAR = 0.15  # of a score
 DOUBT = 0.05  # the smallest share of draws with the rarer verdict that puts a verdict in doubt
 ALIKE = 0.02  # scores that differ by at most this count as equally good

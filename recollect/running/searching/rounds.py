@@ -1,7 +1,11 @@
-"""Questions about a rate that all searches in rounds share."""
+"""What all searches in rounds share: a step between rates, and questions about a rate."""
 
 from recollect.analysis import Rate
 from recollect.rows import RunRow
+
+# Decades, as between 1, 3, 10, 30, ...: the largest distance between tried rates at which what lies
+# between them is trusted.
+STEP = 0.55
 
 
 def todo_rows(rate: Rate) -> list[RunRow]:

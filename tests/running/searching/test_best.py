@@ -14,13 +14,13 @@ from searched_cells import GRID, SEEDS, Played, Score, whole
 
 from recollect.rows import RunRow
 from recollect.running.searching.best import (
-    STEP,
     TOLERANCE,
     is_covered,
     is_known,
     middle_place,
     next_round,
 )
+from recollect.running.searching.rounds import STEP
 
 MIDDLE = 2.154e-3
 

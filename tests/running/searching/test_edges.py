@@ -14,7 +14,8 @@ from searched_cells import GRID, SEEDS, Played, Score, whole
 
 from recollect.analysis import Cell
 from recollect.rows import RunRow
-from recollect.running.searching.edges import COARSE, STEP, TOLERANCE, coarse_places, next_round
+from recollect.running.searching.edges import COARSE, TOLERANCE, coarse_places, next_round
+from recollect.running.searching.rounds import STEP
 
 
 def window(low: float, high: float, outside: float = 0.1) -> Score:

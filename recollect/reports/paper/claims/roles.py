@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from recollect.analysis.mixer_options import usual_options
 from recollect.mixers.registry import MIXERS
 from recollect.spec.model import ModelSpec
 
@@ -54,14 +55,14 @@ class Role:
             flat.get("model.depth", 0), self.depth
         ):
             return False
-        usual = usual_options(self.mixer)
+        usual = usual_settings(self.mixer)
         return all(
             _meets(flat.get(key, usual.get(key)), wanted) for key, wanted in self.options.items()
         )
 
     def variant(self, flat: Mapping[str, Any]) -> dict[str, Any]:
         """The model's settings that are neither the mixer's defaults nor part of this role."""
-        usual = usual_options(self.mixer)
+        usual = usual_settings(self.mixer)
         told = {key for key, wanted in self.options.items() if not callable(wanted)} | set(
             self.any_of
         )
@@ -76,19 +77,14 @@ class Role:
 
 
 @cache
-def usual_options(mixer: str) -> dict[str, Any]:
+def usual_settings(mixer: str) -> dict[str, Any]:
     """The default model settings of this mixer, by flat key."""
     kind = MIXERS[mixer]
-    own = {
-        f"model.mixer.{name}": option.default
-        for name, option in kind.model_fields.items()
-        if name != "name"
-    }
     around = {"model.block": kind.block, "model.norm": kind.norm, "model.positions": kind.positions}
     plain = {
         f"model.{name}": ModelSpec.model_fields[name].default for name in ("mlp_ratio", "dropout")
     }
-    return own | around | plain
+    return usual_options(mixer) | around | plain
 
 
 def _meets(value: Any, wanted: Any) -> bool:

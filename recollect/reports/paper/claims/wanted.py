@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from recollect.analysis import Cell, count_text, rate_text
-from recollect.reports.paper.claims.roles import Role, usual_options
+from recollect.reports.paper.claims.roles import Role, usual_settings
 from recollect.reports.paper.claims.thresholds import LEAST_SEEDS
 from recollect.reports.paper.presets import preset_text
 from recollect.reports.paper.study import EPOCHS, RATES, SEEDS, TRAIN_ROWS, VOCABULARY, Size
@@ -214,7 +214,7 @@ def _copied(role: Role) -> dict[str, object]:
 
 def _mixer_toml(role: Role) -> str:
     """The value for `--set model.mixer=...`: a bare name unless the mixer has options."""
-    usual = usual_options(role.mixer)
+    usual = usual_settings(role.mixer)
     options = {
         key.removeprefix("model.mixer."): value
         for key, value in role.options.items()
