@@ -12,6 +12,7 @@ from pathlib import Path
 from recollect.errors import ResourceError
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
 from recollect.running.shapes import Shapes, kind_of
+from recollect.running.time_shares import PackTime, TimeShares
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.checkpoint import Checkpoint, SavedCheckpoint
@@ -60,6 +61,7 @@ class Pack:
         shapes: Shapes,
         checkpoints: Path,
         listen: Callable[[Event], None],
+        shares: TimeShares,
     ):
         self.number, self.runs, self.limit = number, choice.runs, choice.limit
         self.shape_id, self.kind = choice.runs[0].shape_id, kind_of(choice.runs[0])
@@ -74,7 +76,7 @@ class Pack:
         self._wall_s = {run_id: choice.wall_s.get(run_id, 0.0) for run_id in claims}
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
-        self._share = 1 / len(claims)
+        self._time = PackTime(shares)
         self._population: Population | None = None
         self._steps = self._train(choice.state)
         self._heartbeat = _Heartbeat(store, claims)
@@ -89,13 +91,20 @@ class Pack:
             if self.ended.issuperset(members):
                 checkpoint.forget(self._checkpoints, members)
 
-    def advance(self, share: float) -> bool:
-        """Train up to the next point between two steps; return False if every member has ended.
-
-        `share`: the part of this process's time that each run of the pack is charged.
-        """
-        self._share = share
+    def advance(self) -> bool:
+        """Train up to the next point between two steps; return False if every member has ended."""
         return next(self._steps, False)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the device is so far behind this pack that its next step can wait."""
+        return self._population is not None and self._population.is_ahead()
+
+    @property
+    def run_steps_left(self) -> int:
+        """The run-steps that this pack still has to make if no run ends early."""
+        made = self._population.step if self._population else 0
+        return len(self.claims) * (self.runs[0].train.steps - made)
 
     def _train(self, state: PopulationState | None) -> Generator[bool]:
         """Train the pack; each yield is a point between two steps."""
@@ -109,6 +118,7 @@ class Pack:
         for run in self.runs:
             decisions.remember(run, self._store.curve(run.run_id))
         self._clock = self._saved_at = time.monotonic()
+        self._time.restart()
         self._listen(PackStarted(self.runs, self._population.step, self.number))
         for event in train_population(self._population, decisions):
             match event:
@@ -116,6 +126,7 @@ class Pack:
                     yield True
                     if time.monotonic() - self._saved_at >= self._wait_s:
                         self.save()
+                    self._time.add_step(self.runs[0], event.members)
                     self._listen(Advanced(event.members, self.number))
                 case Evaluated():
                     self._store_evaluations(self._population, event)
@@ -170,8 +181,9 @@ class Pack:
     def _share_time(self) -> None:
         """Charge each member that still trains its share of the time since the last call."""
         now = time.monotonic()
+        own_s = self._time.charge(now - self._clock)
         for run_id in self.claims:
-            self._wall_s[run_id] += self._share * (now - self._clock)
+            self._wall_s[run_id] += own_s / len(self.claims)
         self._clock = now
 
     def _result(self, population: Population, end: End, event: Evaluated) -> Result:

@@ -1,14 +1,18 @@
 """Training in stages: after each stage the rows are read again and decide the next one.
 
+Where packs train side by side, a stage does not wait for its last run: while others still train,
+the next rounds of the searches that their results allow join them, so that the device stays full.
+
 Within a time budget one shape of a stage is trained at a time, or as many shapes as fill a GPU
 together. Their number of runs follows from measured speed: a pack begins only with as many members
-as should end in time. If not even one run should, one begins anyway, is saved in a checkpoint when
-the time is over, and continues in the next call. A step, an evaluation or a preparation under way
-is not interrupted, so a call may exceed its budget by that much.
+as should end in time. If no run should, one begins anyway, is saved in a checkpoint when the time
+is over, and continues in the next call. A step, an evaluation or a preparation under way is not
+interrupted, so a call may exceed its budget by that much.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from recollect.errors import Stopped
 from recollect.rows import RunRow
@@ -17,7 +21,9 @@ from recollect.running.pack_queue import Selection
 from recollect.running.planning.cost import evaluation_stretch
 from recollect.running.planning.memory import FULL
 from recollect.running.planning.order import NextStage
+from recollect.running.planning.priority import Stage
 from recollect.running.planning.speed import SpeedModel, guessed_s
+from recollect.running.processes.stages import as_running
 from recollect.running.shapes import Shapes
 from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
@@ -29,82 +35,178 @@ MEASURE_STEPS = 30  # approximate cost of measuring the speed of a shape, in run
 MEASURE_SHARE = 0.1  # the largest share of the time left for measuring one shape
 
 
-def train_in_order(worker: Worker, choose: NextStage | None, budget: Budget | None) -> None:
-    """Train stage after stage, within a budget if given; train everything without `choose`."""
+def train_in_order(
+    worker: Worker, choose: NextStage | None, budget: Budget | None, joins: bool = True
+) -> None:
+    """Train stage after stage, within a budget if given; train everything without `choose`.
+
+    `joins`: later rounds may join a stage in training, so `choose` must not wait.
+    """
     if choose is None:
         worker.work()
     elif budget is None:
-        train_stages(worker, choose)
+        train_stages(worker, choose, joins)
     else:
-        spend(worker, budget, choose)
+        spend(worker, budget, choose, joins)
 
 
-def train_stages(worker: Worker, choose: NextStage) -> None:
+def train_stages(worker: Worker, choose: NextStage, joins: bool = True) -> None:
     """Train stage after stage until none is left."""
-    store = worker.store
+    store, chosen = worker.store, frozenset[str]()
+
+    def join() -> Selection | None:
+        nonlocal chosen
+        stage = joining_stage(store.rows(), chosen, choose) if joins else None
+        if stage is None:
+            return None
+        chosen |= frozenset(stage.run_ids)
+        return Selection(chosen)
+
     store.reclaim()
     while (stage := choose(store.rows())) is not None:
-        worker.work(Selection(frozenset(stage.run_ids)))
+        chosen = frozenset(stage.run_ids)
+        worker.work(Selection(chosen), join)
         store.reclaim()
 
 
-def spend(worker: Worker, budget: Budget, choose: NextStage) -> bool:
+def joining_stage(
+    rows: Sequence[RunRow], chosen: frozenset[str], choose: NextStage
+) -> Stage | None:
+    """The next rounds of searches, given that the `chosen` runs will be trained first.
+
+    A cell gets its next round only after the last one has ended completely, so that a search trains
+    the same runs whatever else trains. None if there is no round.
+    """
+    waiting = {row.run_id for row in rows if row.status == "todo" and row.run_id in chosen}
+    stage = choose(as_running(rows, waiting))
+    return stage if stage is not None and stage.name == "round" else None
+
+
+def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True) -> bool:
     """Train stage after stage until the budget is spent; return whether every stage was trained.
 
     The worker's stop function must be one that ends with the budget (`Budget.stop`).
     """
-    store, speeds = worker.store, SpeedModel(guessed_s(worker.device))
-    specs: dict[str, RunSpec] = {}
+    spending = _Spending(worker, budget, choose)
     try:
         while budget.left_s > 0:
-            store.reclaim()
-            rows = store.rows()
+            worker.store.reclaim()
+            rows = worker.store.rows()
             stage = choose(rows)
             if stage is None:
                 return True
-            new = set(stage.run_ids) - set(specs)
-            specs |= {row.run_id: RunSpec.parse(row.spec) for row in rows if row.run_id in new}
-            runs = worker.queue.home.prefer([specs[run_id] for run_id in stage.run_ids])
-            if not runs:
+            selection = spending.select(rows, stage)
+            if selection is None:
                 continue
-            if stage.name == "begun":
-                selection = Selection(frozenset(stage.run_ids))
-            else:
-                selection = select_affordable(
-                    *(runs, worker.shapes, speeds, SAFETY * budget.left_s),
-                    wanted=FULL if worker.side_by_side else 1,
-                )
-            worker.work(replace(selection, later=frozenset(stage.run_ids)))
-            trained = [run for run in runs if run.run_id in (selection.run_ids or ())]
-            learn_speeds(speeds, store.rows(), trained)
-        return choose(store.rows()) is None
+            worker.work(selection, spending.join if joins else lambda: None)
+            spending.learn(worker.store.rows())
+        return choose(worker.store.rows()) is None
     except Stopped as stopped:
         if stopped.exit_code != SPENT:
             raise
         return False
 
 
-def select_affordable(
-    runs: Sequence[RunSpec], shapes: Shapes, speeds: SpeedModel, left_s: float, wanted: int = 1
-) -> Selection:
-    """Select as many runs of the cheapest shape as should end in time, and at least one.
+class _Spending:
+    """What a call with a budget knows: specifications, speeds, and the runs chosen so far."""
 
-    Runs of the next cheapest shapes are added until there are `wanted` runs. Pack size and speed
-    are measured if there is time for it; otherwise the runs train one by one.
+    def __init__(self, worker: Worker, budget: Budget, choose: NextStage):
+        self._worker, self._budget, self._choose = worker, budget, choose
+        self._speeds = SpeedModel(guessed_s(worker.device))
+        self._specs: dict[str, RunSpec] = {}
+        self._chosen: frozenset[str] = frozenset()  # of the stage in training
+        self._learnt: set[str] = set()  # runs whose times are in the speed model
+
+    def select(self, rows: Sequence[RunRow], stage: Stage) -> Selection | None:
+        """The runs of a stage to begin with; None if all of them are left to other processes."""
+        runs = self._parse(rows, stage)
+        if not runs:
+            return None
+        if stage.name == "begun":
+            selection = Selection(frozenset(stage.run_ids))
+        else:
+            selection = select_affordable(
+                *(runs, self._worker.shapes, self._speeds, SAFETY * self._budget.left_s),
+                wanted=FULL if self._worker.side_by_side else 1,
+                ranks=stage.ranks,
+            )
+        self._chosen = selection.run_ids or frozenset()
+        return replace(selection, later=frozenset(stage.run_ids))
+
+    def join(self) -> Selection | None:
+        """The selection with the runs that should end in time beside those chosen before."""
+        rows = self._worker.store.rows()
+        self.learn(rows)
+        waiting = [row for row in rows if row.status == "todo" and row.run_id in self._chosen]
+        places = FULL - self._worker.training - len(waiting)
+        stage = joining_stage(rows, self._chosen, self._choose) if places > 0 else None
+        if stage is None:
+            return None
+        left_s = SAFETY * self._budget.left_s
+        left_s -= sum(self._run_s(self._specs[row.run_id]) for row in waiting)
+        for run, run_steps in self._worker.left_in_training:
+            left_s -= run_steps * (self._speeds.seconds(run) or 0.0)
+        runs = self._parse(rows, stage)
+        order = sorted(runs, key=lambda run: (stage.ranks.get(run.run_id, 0), self._run_s(run)))
+        joining: list[RunSpec] = []
+        for run in order:
+            if self._run_s(run) <= left_s and len(joining) < places:
+                joining.append(run)
+                left_s -= self._run_s(run)
+        if not joining:
+            return None
+        self._chosen |= frozenset(run.run_id for run in joining)
+        return Selection(self._chosen, later=frozenset(stage.run_ids))
+
+    def learn(self, rows: Iterable[RunRow]) -> None:
+        """Add the times of chosen runs that have ended to the speed model."""
+        ended = [row for row in rows if row.run_id in self._chosen and row.is_finished]
+        new = [row for row in ended if row.run_id not in self._learnt]
+        self._learnt |= {row.run_id for row in new}
+        learn_speeds(self._speeds, new, [self._specs[row.run_id] for row in new])
+
+    def _parse(self, rows: Iterable[RunRow], stage: Stage) -> Sequence[RunSpec]:
+        """The runs of a stage that this process may train."""
+        new = set(stage.run_ids) - set(self._specs)
+        self._specs |= {row.run_id: RunSpec.parse(row.spec) for row in rows if row.run_id in new}
+        return self._worker.queue.home.prefer([self._specs[run_id] for run_id in stage.run_ids])
+
+    def _run_s(self, run: RunSpec) -> float:
+        return run.train.steps * (self._speeds.seconds(run) or 0.0)
+
+
+def select_affordable(
+    runs: Sequence[RunSpec],
+    shapes: Shapes,
+    speeds: SpeedModel,
+    left_s: float,
+    wanted: int = 1,
+    ranks: Mapping[str, int] = MappingProxyType({}),
+) -> Selection:
+    """Select as many runs of the first shape as should end in time.
+
+    Runs of the next shapes are added until there are `wanted` runs. Shapes come in the order of
+    their `ranks`, by run id, and the cheapest first among equals. Pack size and speed are measured
+    if there is time for it; otherwise the runs train one by one. If no run should end in time, the
+    first is selected.
     """
 
     def run_s(run: RunSpec) -> float:
         return run.train.steps * (speeds.seconds(run) or 0.0)
 
+    groups = sorted(
+        group_by_shape(runs),
+        key=lambda group: (ranks.get(group[0].run_id, 0), run_s(group[0])),
+    )
     chosen: list[RunSpec] = []
-    for same in sorted(group_by_shape(runs), key=lambda group: run_s(group[0])):
+    for same in groups:
         run = same[0]
         is_short = MEASURE_STEPS * (speeds.seconds(run) or 0.0) > MEASURE_SHARE * left_s
-        if is_short and not chosen:
-            ending = same[: max(1, int(left_s / run_s(run)))]
-            return Selection(frozenset(run.run_id for run in ending), pack_size=1)
         if is_short:
-            break
+            ending = same[: int(left_s / run_s(run))]
+            if ending and not chosen:
+                return Selection(frozenset(run.run_id for run in ending), pack_size=1)
+            continue
         if speeds.is_known(run):
             size = min(shapes.pack_size(same), len(same))
         else:
@@ -112,11 +214,13 @@ def select_affordable(
             if step_s:
                 speeds.measure(run, evaluation_stretch(run) * step_s / size)
         packs = int(left_s / (size * run_s(run)))
-        ending = same[: packs * size or max(0 if chosen else 1, int(left_s / run_s(run)))]
+        ending = same[: packs * size or int(left_s / run_s(run))]
         chosen += ending
         left_s -= len(ending) * run_s(run)
-        if len(ending) < len(same) or len(chosen) >= wanted:
+        if len(chosen) >= wanted:
             break
+    if not chosen:
+        return Selection(frozenset([groups[0][0].run_id]), pack_size=1)
     return Selection(frozenset(run.run_id for run in chosen))
 
 

@@ -6,10 +6,11 @@ worker continues from there. Several workers may share a folder. Events go to `l
 printed.
 
 Members of a pack train in lock step, on the same rows. On a GPU, the places of ended runs are
-filled: waiting runs of the same shape begin as a separate pack next to it, and the packs are
-stepped in turn, each on its own stream. If no more runs of a shape wait and the running packs do
-not fill the device, a pack of another shape begins next to them. Small packs then share the device
-and together do as much as one large pack would (docs/decisions/packs-side-by-side.md).
+filled: waiting runs of the same shape begin as a separate pack next to it, each on its own stream.
+If no more runs of a shape wait and the running packs do not fill the device, a pack of another
+shape begins next to them. A pack is stepped whenever the device has few steps of it left to do, so
+each advances at its own speed. Small packs then share the device and together do as much as one
+large pack would (docs/decisions/packs-side-by-side.md).
 """
 
 import contextlib
@@ -30,12 +31,12 @@ from recollect.running.pack import LEASE_S, Pack
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
 from recollect.running.planning.precompile import compiles
-from recollect.running.planning.speed import count_operations
 from recollect.running.planning.threads import threads_for
 from recollect.running.processes.devices import as_current
 from recollect.running.processes.spread import Home
 from recollect.running.shapes import Kind, Shapes
 from recollect.running.signals import never
+from recollect.running.time_shares import TimeShares
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.durable import sweep_orphans
@@ -46,8 +47,17 @@ from recollect.store.weights import Keeper
 from recollect.training.allocator import give_back_freed_memory
 from recollect.training.state import MisfitError
 
-MOST_PACKS = 4  # the most packs that train side by side
+MOST_PACKS = 6  # the most packs that train side by side
 LOOK_EVERY_S = 0.5  # interval between looks at leases, while there is nothing else to do
+TURN_S = 1e-4  # interval between looks at the device, while it has enough to do
+
+# Called when runs have ended and others still train: the selection with the runs that may join
+# them, or None.
+More = Callable[[], Selection | None]
+
+
+def no_more() -> None:
+    """Nothing joins."""
 
 
 class Worker:
@@ -102,13 +112,15 @@ class Worker:
         )
         self.side_by_side = device.type == "cuda" if side_by_side is None else side_by_side
         self._keeper = Keeper(folder, KeepPolicy.of(store))
+        self._selection = EVERYTHING
+        self._more: More = no_more
         self._packs: list[Pack] = []
         self._entered = contextlib.ExitStack()
         self._begun = 0  # number of packs begun
         self._watches = False  # whether it watches leases on other clocks, and has reported that
         # By kind in training: the most runs that have trained at once.
         self._places: dict[Kind, int] = {}
-        self._weights: dict[str, int] = {}  # operations of a step, by shape
+        self._shares = TimeShares()
 
     def __enter__(self) -> Self:
         """Make the worker's device the current one until the exit."""
@@ -120,16 +132,18 @@ class Worker:
         self._compile_ahead.close()
         self._entered.close()
 
-    def work(self, selection: Selection = EVERYTHING) -> None:
+    def work(self, selection: Selection = EVERYTHING, more: More = no_more) -> None:
         """Train until no run of the selection is todo.
 
-        Runs held by a living process are left to that process.
+        Runs held by a living process are left to that process. `more`: asked only where packs train
+        side by side.
         """
+        self._selection, self._more = selection, more
         sweep_orphans(self.checkpoints)
         self._keeper.tidy(self.store)
         self.queue.read_again()
         try:
-            self._train(selection)
+            self._train()
         except BaseException:  # interrupts too: in a notebook this process lives on
             for pack in self._packs:
                 with contextlib.suppress(RecollectError):  # the first error is the one to raise
@@ -146,15 +160,25 @@ class Worker:
             self.store.key,
         )
 
-    def _train(self, selection: Selection) -> None:
-        self._fill(selection)
-        while self._packs or self._watch_foreign(selection):
+    @property
+    def left_in_training(self) -> list[tuple[RunSpec, int]]:
+        """A run of each pack in training, with the run-steps that the pack still has to make."""
+        return [(pack.runs[0], pack.run_steps_left) for pack in self._packs]
+
+    @property
+    def training(self) -> int:
+        """The number of runs in training."""
+        return sum(len(pack.claims) for pack in self._packs)
+
+    def _train(self) -> None:
+        self._fill()
+        while self._packs or self._watch_foreign():
             if self._packs:
                 with threads_for(self._packs[0].runs[0], self.shapes.threads):
-                    self._train_packs(selection)
-            self._fill(selection)
+                    self._train_packs()
+            self._fill()
 
-    def _watch_foreign(self, selection: Selection) -> bool:
+    def _watch_foreign(self) -> bool:
         """Wait a moment if leases on another clock are undecided; return whether there were any.
 
         Called when nothing else is left to do. It is not known yet whether these leases are still
@@ -163,7 +187,7 @@ class Worker:
         held = [
             lease
             for run_id, lease in self.store.undecided().items()
-            if selection.run_ids is None or run_id in selection.run_ids
+            if self._selection.run_ids is None or run_id in self._selection.run_ids
         ]
         if not held:
             return False
@@ -183,47 +207,47 @@ class Worker:
         time.sleep(LOOK_EVERY_S)
         return True
 
-    def _train_packs(self, selection: Selection) -> None:
+    def _train_packs(self) -> None:
         """Step the packs until none is left; new packs may join after each evaluation."""
         while self._packs:
-            evaluated = False
+            evaluated, trained, stepped = False, self.training, False
             for pack in list(self._packs):
                 code = self.stop()
                 if code:
                     raise self._save_all(code, self._packs)
-                before = pack.evaluations
+                if len(self._packs) > 1 and pack.is_ahead:
+                    continue
+                stepped, before = True, pack.evaluations
                 self._advance(pack)
                 evaluated = evaluated or pack.evaluations > before
                 if pack.evaluations > before == 0:
-                    self._compile_next(pack.runs[0], selection)
+                    self._compile_next(pack.runs[0])
             if self._packs and evaluated:
-                self._fill(selection)
+                if self.side_by_side and self.training < trained:
+                    self._let_join()
+                self._fill()
+            if not stepped:
+                time.sleep(TURN_S)
 
-    def _training(self, kind: Kind | None = None) -> int:
-        """The number of runs in training, of all kinds or of one."""
-        return sum(len(pack.claims) for pack in self._packs if kind in (None, pack.kind))
+    def _let_join(self) -> None:
+        """Select more runs, now that some have ended."""
+        selection = self._more()
+        if selection is not None:
+            self._selection = selection
+            self._compile_next(self._packs[0].runs[0])
 
-    def _share(self, pack: Pack) -> float:
-        """The share of this process's time that each run of a pack takes.
+    def _training(self, kind: Kind) -> int:
+        """The number of runs of a kind in training."""
+        return sum(len(pack.claims) for pack in self._packs if pack.kind == kind)
 
-        Packs are stepped in turn; the time of a step is assumed proportional to its operations.
-        """
-        if len({other.shape_id for other in self._packs}) == 1:
-            return 1 / self._training()
-        for other in self._packs:
-            if other.shape_id not in self._weights:
-                self._weights[other.shape_id] = count_operations(other.runs[0]) or 1
-        whole = sum(len(other.claims) * self._weights[other.shape_id] for other in self._packs)
-        return self._weights[pack.shape_id] / whole
-
-    def _fill(self, selection: Selection) -> None:
+    def _fill(self) -> None:
         """Begin packs while there are waiting runs and places for them."""
         there = {pack.kind for pack in self._packs}
         self._places = {kind: most for kind, most in self._places.items() if kind in there}
         while not self._packs or (self.side_by_side and len(self._packs) < MOST_PACKS):
             if self.store.reclaim():
                 self.queue.read_again()
-            choice = self.queue.next(selection, self._packs, self._places)
+            choice = self.queue.next(self._selection, self._packs, self._places)
             if choice is None:
                 return
             self.shapes.compile(choice.runs[0])
@@ -241,6 +265,7 @@ class Worker:
                     self.shapes,
                     self.checkpoints,
                     self.listen,
+                    self._shares,
                 )
                 self._packs.append(pack)
                 self._begun += 1
@@ -250,16 +275,16 @@ class Worker:
     def _is_compiled(self, run: RunSpec) -> bool:
         return run.shape_id in self.shapes.compiled or self._compile_ahead.is_ready(run)
 
-    def _compile_next(self, now: RunSpec, selection: Selection) -> None:
+    def _compile_next(self, now: RunSpec) -> None:
         """Compile the kernels of the next shapes while the shape of `now` trains."""
         if compiles(self.device):
-            self._compile_ahead.prepare(now, self.queue.next_shapes(selection))
+            self._compile_ahead.prepare(now, self.queue.next_shapes(self._selection))
 
     def _advance(self, pack: Pack) -> None:
         """Advance a pack by one step, and handle its end and its errors."""
         out_of_memory = False
         try:
-            if pack.advance(self._share(pack)):
+            if pack.advance():
                 return
         except (RecollectError, KeyboardInterrupt):
             raise
@@ -309,7 +334,7 @@ class Worker:
             torch.cuda.empty_cache()
         else:
             give_back_freed_memory()
-        left, others, home = len(pack.claims), self._training(), self.queue.home
+        left, others, home = len(pack.claims), self.training, self.queue.home
         same = self._training(pack.kind)
         if left == 1 and not others and home.leaves_large:
             self.store.release(pack.claims)

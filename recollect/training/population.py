@@ -15,6 +15,7 @@ turn fill the device together. Batches are drawn on the caller's stream.
 import contextlib
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -31,6 +32,7 @@ from recollect.training.optimiser import AdamW
 from recollect.training.precision import autocast, matmul_precision
 from recollect.training.state import MisfitError, PopulationState
 
+AHEAD = 8  # steps that keep a GPU busy while this process evaluates another population
 ROW_MULTIPLE = 32  # floats that a CPU kernel processes at once: two vectors of 16
 
 # By default MKL's sums depend on the alignment of their operands in memory, which depends on a
@@ -52,6 +54,7 @@ class Population:
         self._step = 0
         self._steps_since_evaluation = 0
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._queued: deque[torch.cuda.Event] = deque(maxlen=AHEAD)  # ends of the last steps
         with self._on_stream():
             self._build(list(members))
             initialise(self.model, [run.seed for run in self._padded])
@@ -138,8 +141,18 @@ class Population:
                 self._batch = _copy_batch(batch, self._batch)
                 mixers = [block.mixer for block in self.model.layers]
                 self._recorded(self._forward_backward_update, mixers, self.model.zero_grad)
+            if self._stream is not None:
+                self._queued.append(self._stream.record_event())
         self._step += 1
         self._steps_since_evaluation += 1
+
+    def is_ahead(self) -> bool:
+        """Whether AHEAD steps wait for the device, or more; never on a CPU.
+
+        A caller that steps several populations can give the others a turn then, so that each
+        advances as fast as the device allows and none waits for the slowest.
+        """
+        return len(self._queued) == AHEAD and not self._queued[0].query()
 
     def _forward_backward_update(self) -> None:
         """Compute new weights from the rows and numbers of this step.

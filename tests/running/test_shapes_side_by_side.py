@@ -46,7 +46,7 @@ def test_shapes_side_by_side_give_what_they_give_apart(work):
     beside = work("beside", steps=steps, sweep=KINDS)
     assert results(work.folder / "apart") == results(work.folder / "beside")
     assert max(map(len, living(apart))) == 1
-    assert max(map(len, living(beside))) == working.MOST_PACKS
+    assert max(map(len, living(beside))) == 5 <= working.MOST_PACKS
     assert len(set(kinds(beside).values())) == 5
 
 

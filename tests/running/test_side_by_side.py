@@ -44,9 +44,9 @@ def test_the_places_stay_filled_and_are_never_more(work, monkeypatch):
     monkeypatch.setattr(working, "MOST_PACKS", 9)
     fill, seen = Worker._fill, []
 
-    def filled(self, selection):
-        fill(self, selection)
-        seen.append((self._training(), len(self.queue.waiting(selection))))
+    def filled(self):
+        fill(self)
+        seen.append((self.training, len(self.queue.waiting(self._selection))))
 
     monkeypatch.setattr(Worker, "_fill", filled)
     heard = work("beside")
@@ -132,9 +132,9 @@ def test_a_pack_that_has_ended_holds_no_memory_when_the_next_is_planned(work, mo
         build(self, *arguments)
         built.add(self)
 
-    def filled(self, selection):
+    def filled(self):
         seen.append((len(built), len(self._packs)))
-        fill(self, selection)
+        fill(self)
 
     def exhausted(self, batch):
         if fails and len(self.members) == 4:

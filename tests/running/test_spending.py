@@ -155,12 +155,10 @@ def speeds(monkeypatch) -> SpeedModel:
 
 @pytest.mark.parametrize(
     ("left_s", "count"),
-    [(1e9, 6), (6 * 4 * 1.0, 4), (6 * 4 * 1.0 - 1, 3), (6 * 2 * 1.0, 2), (6.5, 1), (5.0, 1)],
+    [(1e9, 6), (6 * 4 * 1.0, 4), (6 * 4 * 1.0 - 1, 3), (6 * 2 * 1.0, 2), (6.5, 1)],
 )
 def test_as_many_runs_are_begun_as_should_end_in_time(speeds, runs, left_s, count):
-    """Six steps a run, one second a step, and its evaluations: packs of four, then a smaller one,
-    at least one run.
-    """
+    """Six steps a run, one second a step, and its evaluations: packs of four, then the rest."""
     same = runs[::2]
     left_s *= evaluation_stretch(same[0])
     selection = select_affordable(same, MadeUpShapes(), speeds, left_s)
@@ -189,6 +187,27 @@ def test_shapes_that_follow_have_the_time_that_is_left(speeds, make_runs, steps,
     left_s = (steps + 0.5) * evaluation_stretch(runs[0])
     selection = select_affordable(runs, MadeUpShapes(), speeds, left_s, 9)
     assert selection == Selection(frozenset(run.run_id for run in runs[:chosen]))
+
+
+def test_shapes_of_an_earlier_sweep_come_first_however_dear(speeds, make_run):
+    small, large = make_run({"model.width": 8}), make_run({"model.width": 64})
+    ranks = {small.run_id: 1, large.run_id: 0}
+    selection = select_affordable([small, large], MadeUpShapes(), speeds, 1e9, 1, ranks)
+    assert selection.run_ids == {large.run_id}
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_shape_that_should_not_end_in_time_leaves_it_to_one_that_should(speeds, make_run, rank):
+    """Of six and of forty steps, a second each, where there is time for seven."""
+    short, long = make_run({"model.width": 8}), make_run({"model.width": 64, "train.steps": 40})
+    ranks, left_s = {short.run_id: 1, long.run_id: rank}, 7.0 * evaluation_stretch(short)
+    selection = select_affordable([long, short], MadeUpShapes(), speeds, left_s, 9, ranks)
+    assert selection == Selection(frozenset([short.run_id]))
+
+
+def test_if_nothing_should_end_in_time_one_run_begins_anyway(speeds, runs):
+    selection = select_affordable(runs, MadeUpShapes(), speeds, 5.0, 9)
+    assert selection == Selection(frozenset([runs[0].run_id]), pack_size=1)
 
 
 def test_what_takes_long_is_not_measured_but_trained_alone(runs):

@@ -307,9 +307,9 @@ def test_shapes_side_by_side_give_what_they_give_apart(tmp_path, monkeypatch):
         with Store.create(tmp_path / name) as store:
             engine.plan(store, Sweep(name, "", runs))
             with Worker(store, tmp_path / name, CUDA, side_by_side=side_by_side) as worker:
-                share, seen = worker._share, []
-                worker._share = lambda pack, share=share, seen=seen, worker=worker: (
-                    seen.append(len(worker._packs)) or share(pack)
+                advance, seen = worker._advance, []
+                worker._advance = lambda pack, advance=advance, seen=seen, worker=worker: (
+                    seen.append(len(worker._packs)) or advance(pack)
                 )
                 worker.work()
             started[name] = max(seen)

@@ -2,7 +2,7 @@
 
 A sweep is trained in full, or only as far as a search needs (searching/searches.py); the folder
 remembers which. Runs that were begun come before all sweeps. On a GPU, which a round of one sweep
-may not fill, rounds of several sweeps form one stage.
+may not fill, rounds of several sweeps form one stage; those of earlier sweeps come first in it.
 Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
 `--search all` was requested: then one cell is completed after another, the cheapest first. All of
 it is read from the store, so a stopped folder continues where it was.
@@ -65,32 +65,36 @@ def order_of(
     """
     searched, in_full = searched_sweeps(store), set(_names(store, _NOTES[IN_FULL]))
     sweeps = sweeps_by_name(store)
+    told: dict[str, str] = {}  # the last text about each search
 
     def choose(rows: Sequence[RunRow]) -> Stage | None:
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
-        rounds: dict[str, None] = {}  # run ids, in order
-        for name, run_ids in sweeps.items():
+        ranks: dict[str, int] = {}  # of the runs in rounds, in order
+        for rank, (name, run_ids) in enumerate(sweeps.items()):
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
                 search = IN_ROUNDS[searched[name]]
                 chosen = next_runs(search, own)
                 stage = Stage("round", chosen) if chosen else None
                 if stage is not None:
-                    listen(SearchRound(name, search_state(search, own).text()))
+                    text = search_state(search, own).text()
+                    if told.get(name) != text:
+                        told[name] = text
+                        listen(SearchRound(name, text))
             elif within_budget and name not in in_full:
                 stage = next_stage(own)
             else:
                 todo = tuple(row.run_id for row in own if row.status == "todo")
                 stage = Stage("rest", todo) if todo else None
             if stage is not None and stage.name != "round":
-                return Stage("round", tuple(rounds)) if rounds else stage
+                return Stage("round", tuple(ranks), ranks) if ranks else stage
             if stage is not None:
-                rounds |= dict.fromkeys(stage.run_ids)
-            if len(rounds) >= wanted:
+                ranks |= {run_id: rank for run_id in stage.run_ids if run_id not in ranks}
+            if len(ranks) >= wanted:
                 break
-        return Stage("round", tuple(rounds)) if rounds else None
+        return Stage("round", tuple(ranks), ranks) if ranks else None
 
     return choose
 

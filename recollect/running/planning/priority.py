@@ -21,8 +21,8 @@ So a cell that is solved at every rate, or at chance at every rate, gets nothing
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from recollect.analysis import (
@@ -57,6 +57,8 @@ class Stage:
 
     name: Name
     run_ids: tuple[str, ...]
+    # By run id: the place of its sweep in the order of planning; empty if they are of one sweep.
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
 
 def next_stage(rows: Sequence[RunRow]) -> Stage | None:

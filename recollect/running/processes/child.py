@@ -148,7 +148,7 @@ def _train(
         _tell(connection, Said.STARTED)
         leave_out_wrong(store)
         choose = partial(_ask, connection, stop) if assignment.in_stages else None
-        train_in_order(worker, choose, budget)
+        train_in_order(worker, choose, budget, joins=False)
 
 
 def _ask(

@@ -41,7 +41,7 @@ class SharedStages:
         self._store.reclaim()
         rows = self._store.rows()
         waiting = [row.run_id for row in rows if row.status == "todo" and row.run_id in self._given]
-        stage = self._choose(_as_running(rows, set(waiting)))
+        stage = self._choose(as_running(rows, set(waiting)))
         if stage is None and not waiting:
             return None
         stage = stage or Stage("rest", ())
@@ -55,5 +55,6 @@ class SharedStages:
         )
 
 
-def _as_running(rows: Sequence[RunRow], run_ids: Collection[str]) -> list[RunRow]:
+def as_running(rows: Sequence[RunRow], run_ids: Collection[str]) -> list[RunRow]:
+    """The rows, with these runs in training."""
     return [replace(row, status="running") if row.run_id in run_ids else row for row in rows]

@@ -1,0 +1,191 @@
+"""Rounds of searches join runs in training: which, when, and that nothing about a result or about
+the choice of runs depends on it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from workers_made import SWEEP, results
+
+from recollect.running import engine, spending
+from recollect.running.budget import Budget
+from recollect.running.events import Advanced, Event, PackStarted, RunEnded, SearchRound
+from recollect.running.planning.order import order_of, remember_search
+from recollect.running.planning.priority import Stage
+from recollect.running.spending import joining_stage, spend, train_stages
+from recollect.running.worker import Worker
+from recollect.spec.sweep import parse_sweep
+from recollect.store import Store
+from recollect.training.early import EarlyDecisions
+from recollect.training.population import Population
+
+# Two cells of 14 runs; those of width 8 end after 12 steps, the others after 40.
+CELLS = SWEEP.replace(
+    "seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]",
+    """
+seed = [0, 1]
+model.width = [8, 16]
+train.lr = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1]
+""",
+).replace("lr = 1e-2\n", "", 1)
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch) -> Callable[..., list[Event]]:
+    def decide(self, run, evaluation):
+        return "solved" if evaluation.step >= {8: 12, 16: 40}[run.model.width] else None
+
+    monkeypatch.setattr(EarlyDecisions, "decide", decide)
+
+    def train(
+        name: str, joins: bool = True, budget: Budget | None = None, side_by_side: bool = True
+    ) -> list[Event]:
+        """Search both cells for their best scores; return the events."""
+        heard: list[Event] = []
+        with Store.create(tmp_path / name) as store:
+            engine.plan(store, parse_sweep(CELLS, name="cells"))
+            remember_search(store, ["cells"], "best")
+            choose = order_of(store, budget is not None, heard.append, wanted=16)
+            worker = Worker(
+                *(store, tmp_path / name, torch.device("cpu"), heard.append),
+                side_by_side=side_by_side,
+                threads=1,
+            )
+            if budget is None:
+                train_stages(worker, choose, joins)
+            else:
+                assert spend(worker, budget, choose, joins)
+        return heard
+
+    return train
+
+
+def width(event: PackStarted | RunEnded) -> int:
+    return (event.runs[0] if isinstance(event, PackStarted) else event.run).model.width
+
+
+def rounds_before_the_wide_cell_ends(heard: list[Event]) -> int:
+    """Packs of the narrow cell that began before the first wide run ended."""
+    end = next(i for i, e in enumerate(heard) if isinstance(e, RunEnded) and width(e) == 16)
+    return sum(isinstance(event, PackStarted) and width(event) == 8 for event in heard[:end])
+
+
+@pytest.mark.parametrize("minutes", [None, 1e6])
+def test_a_cell_goes_on_while_another_still_trains_and_nothing_changes(search, tmp_path, minutes):
+    budget = Budget(minutes, 60 * minutes, lambda: 0.0) if minutes else None
+    apart = search("apart", joins=False, budget=budget)
+    joining = search("joining", budget=budget)
+    assert rounds_before_the_wide_cell_ends(apart) == 1
+    assert rounds_before_the_wide_cell_ends(joining) > 2
+    assert results(tmp_path / "apart") == results(tmp_path / "joining")
+    told = [event.text for event in joining if isinstance(event, SearchRound)]
+    assert len(told) == len(set(told)), "each text once"
+
+
+def test_nothing_joins_where_packs_do_not_train_side_by_side(search, tmp_path):
+    one_by_one = search("one", side_by_side=False)
+    assert rounds_before_the_wide_cell_ends(one_by_one) == 1
+    search("beside")
+    assert results(tmp_path / "one") == results(tmp_path / "beside")
+
+
+def test_what_should_not_end_in_time_does_not_join(search, monkeypatch):
+    """Within a budget of which the runs in training take everything."""
+    monkeypatch.setattr(spending, "SAFETY", 0.5)
+    now = [0.0]
+    monkeypatch.setattr(
+        spending._Spending, "_run_s", lambda self, run: 10.0 if run.model.width == 8 else 0.0
+    )
+    few = search("few", budget=Budget(1.0, 60.0, lambda: now[0]))
+    joined = rounds_before_the_wide_cell_ends(few)
+    assert joined > 2  # 30 s are left for three at a time
+    now[0] = 41.0  # 19 s left, of which half is planned with
+    none = search("none", budget=Budget(1.0, 60.0, lambda: now[0]))
+    assert rounds_before_the_wide_cell_ends(none) == 1
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.create(tmp_path / "rows") as store:
+        engine.plan(store, parse_sweep(CELLS, name="cells"))
+        yield store
+
+
+def test_a_cell_whose_round_still_waits_has_no_other(store):
+    remember_search(store, ["cells"], "best")
+    choose, rows = order_of(store, within_budget=False, wanted=16), store.rows()
+    first = choose(rows)
+    assert first is not None
+    assert {row.spec["model"]["width"] for row in rows if row.run_id in first.run_ids} == {8, 16}
+    assert joining_stage(rows, frozenset(first.run_ids), choose) is None
+    of_wide = frozenset(
+        row.run_id
+        for row in rows
+        if row.run_id in first.run_ids and row.spec["model"]["width"] == 16
+    )
+    joining = joining_stage(rows, of_wide, choose)
+    assert joining is not None
+    assert set(joining.run_ids) == set(first.run_ids) - of_wide
+
+
+@pytest.mark.parametrize("name", ["begun", "coarse", "rest"])
+def test_only_rounds_join(store, name):
+    rows = store.rows()
+    assert joining_stage(rows, frozenset(), lambda _: Stage(name, (rows[0].run_id,))) is None
+    assert joining_stage(rows, frozenset(), lambda _: None) is None
+    joining = joining_stage(rows, frozenset(), lambda _: Stage("round", (rows[0].run_id,)))
+    assert joining == Stage("round", (rows[0].run_id,))
+
+
+def test_runs_that_ended_are_not_taken_for_waiting_ones(store):
+    """A chosen run that has ended shows the search its score."""
+    seen: list[str] = []
+    rows = [replace(store.rows()[0], status="done"), *store.rows()[1:3]]
+    joining_stage(
+        rows,
+        frozenset(row.run_id for row in rows[:2]),
+        lambda shown: seen.extend(row.status for row in shown),
+    )
+    assert seen == ["done", "running", "todo"]
+
+
+# ---- turns ----
+
+
+def test_a_pack_whose_steps_still_wait_for_the_device_has_no_turn(work, monkeypatch):
+    """While the device is behind with one, the others go on; then it does."""
+    kinds = SWEEP.replace(", 2, 3, 4, 5, 6, 7, 8, 9]", "]\nmodel.width = [8, 16]")
+    turns = iter(range(10**9))
+
+    def is_ahead(self) -> bool:
+        return self.members[0].model.width == 8 and self.step >= 8 and next(turns) < 12
+
+    monkeypatch.setattr(Population, "is_ahead", is_ahead)
+    heard = work("ahead", steps=lambda seed: 40, sweep=kinds)
+    packs = {e.pack: e.runs[0].model.width for e in heard if isinstance(e, PackStarted)}
+    made = [packs[event.pack] for event in heard if isinstance(event, Advanced)]
+    assert max(len(streak) for streak in "".join(map("{:x}".format, made)).split("8")) >= 12
+    monkeypatch.setattr(Population, "is_ahead", lambda self: False)
+    work("in turn", steps=lambda seed: 40, sweep=kinds)
+    assert results(work.folder / "ahead") == results(work.folder / "in turn")
+
+
+def test_no_pack_waits_for_ever(work, monkeypatch):
+    """If the device is behind with all of them, they are asked again."""
+    asked = iter(range(10**9))
+    monkeypatch.setattr(Population, "is_ahead", lambda self: next(asked) % 5 != 0)
+    heard = work("behind", sweep=SWEEP.replace("[0, 1, 2", "[10, 11, 12, 0, 1, 2"))
+    assert sum(isinstance(event, RunEnded) for event in heard) == 13
+
+
+def test_a_population_on_a_cpu_is_never_ahead(make_run):
+    from recollect.tasks.build import task_of
+
+    run, device = make_run({}), torch.device("cpu")
+    population = Population([run], task_of(run, device), device)
+    for _ in range(3):
+        population.train_step(population.next_rows())
+        assert not population.is_ahead()
