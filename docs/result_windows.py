@@ -18,7 +18,7 @@ from recollect.reports.pictures.shown import Shown
 HEAD = ("task", "width", "layers", "model", "best score", "at rate")
 HEAD += (*(f"W({tau:g})" for tau in TAUS), "from – to", "G(4)", "steps to solve", "seeds")
 NUMBERS = (1, 2, 4, 5, 6, 7, 8, 10, 11, 12)  # columns of HEAD that stand on the right
-SUMMARISED = ("attention", "mamba", "delta_net", "hyena")
+MAIN = tuple(map(mixer_title, ("attention", "mamba", "delta_net", "hyena")))
 
 
 def windows_section(results, pictures, save):
@@ -115,23 +115,44 @@ def width_text(found):
 
 def windows_summary(recipe, rows, curves):
     """W(0.9) of the main models as one table, a line per depth, task and width."""
+    lines = [
+        (-depth, task, width, *(decades_text(own.get(mixer)) for mixer in MAIN))
+        for (depth, task, width), own in sorted(main_cells(recipe, rows, curves), key=order)
+    ]
+    head = ("layers", "task", "width", *MAIN)
+    return table(head, lines, numbers=(0, 2, 3, 4, 5, 6)) if lines else ""
+
+
+def recipes_summary(rows_of, curves):
+    """W(0.9) of the cells that were trained under several whole recipes, a column per recipe;
+    `rows_of` has the rows by recipe.
+    """
+    recipes = [recipe for recipe in rows_of if BUT not in recipe]
+    found = {}
+    for recipe in recipes:
+        for entry in sorted(main_cells(recipe, rows_of[recipe], curves), key=order):
+            (depth, task, width), own = entry
+            for mixer in MAIN:
+                if mixer in own:
+                    cell = found.setdefault((-depth, task, width, mixer), {})
+                    cell[recipe] = decades_text(own[mixer])
+    lines = [
+        (*place, *(own.get(recipe, NONE) for recipe in recipes))
+        for place, own in found.items()
+        if len(own) > 1
+    ]
+    head = ("layers", "task", "width", "model", *(f"`{recipe}`" for recipe in recipes))
+    return table(head, lines, numbers=(0, 2, *range(4, len(head)))) if lines else ""
+
+
+def main_cells(recipe, rows, curves):
+    """The main models by name, of each depth (negative), task and width."""
     found = {}
     for cell in Shown.of(Source(recipe, rows, curves)).cells:
-        # Its plain form alone: an ablation says so in its name.
-        if cell.label in map(mixer_title, SUMMARISED):
+        if cell.label in MAIN:  # its plain form alone: an ablation says so in its name
             place = -int(cell.place.depth), cell.place.task, int(cell.place.width)
             found.setdefault(place, {})[cell.label] = cell.runs
-    lines = [
-        (
-            -depth,
-            task,
-            width,
-            *(decades_text(own.get(mixer_title(mixer))) for mixer in SUMMARISED),
-        )
-        for (depth, task, width), own in sorted(found.items(), key=order)
-    ]
-    head = ("layers", "task", "width", *map(mixer_title, SUMMARISED))
-    return table(head, lines, numbers=(0, 2, 3, 4, 5, 6)) if lines else ""
+    return found.items()
 
 
 def order(entry):

@@ -19,7 +19,7 @@ from result_claims import (
     told,
     unlike_section,
 )
-from result_windows import windows_section, windows_summary
+from result_windows import recipes_summary, windows_section, windows_summary
 
 from recollect.analysis import count_text, group_cells
 from recollect.analysis.naming import join_name
@@ -88,6 +88,9 @@ def summary_section(stores, results, verdicts, causes):
     if windows:
         text += f"\nDecades of learning rate that work, W(0.9), under `{recipe}`; none: no rate"
         text += f" reaches 0.9; {NONE}: not run.\n\n{windows}"
+    recipes = recipes_summary(rows, results.curves)
+    if recipes:
+        text += f"\nThe same under each recipe, where more than one was tried.\n\n{recipes}"
     return text
 
 

@@ -179,6 +179,20 @@ def test_results_begin_with_what_a_reader_takes_away(docs, tmp_path):
     assert (mamba.startswith("none, best 0."), delta_net) == (True, "–")
 
 
+def test_the_same_cells_under_several_recipes_stand_beside_each_other(docs):
+    import result_windows
+
+    two = full()
+    one = [row for row in two if row.spec["model"]["mixer"]["name"] == "attention"]
+    recipes = {"study": two, "plain but dropout=0.2": two, "zoology": one}
+    lines = result_windows.recipes_summary(recipes, {}).splitlines()
+    assert lines[0] == "| layers | task | width | model | `study` | `zoology` |"
+    [line] = lines[2:]
+    assert line.startswith("| 2 | mqar, length 64, pairs 4 | 64 | Attention | ≥ ")
+    assert len(set(line.strip("| ").split(" | ")[4:])) == 1
+    assert result_windows.recipes_summary({"study": two}, {}) == ""
+
+
 @pytest.mark.parametrize("name", ["gallery", "results"])
 def test_the_stored_pages_are_those_of_the_stored_rows(docs, name):
     """Whoever adds rows runs `make gallery`; a stranger gets the same text."""

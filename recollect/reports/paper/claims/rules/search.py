@@ -228,9 +228,11 @@ def _gain(group: Group, role: Role, panel: Panel) -> Measure:
         return replace(group.score(role, panel), low=-1.0, high=1.0, text="", lacks=told)
     gains = [fine[seed] - four[seed] for seed in fine if seed in four]
     gain = _mean(gains)
-    text = f"{score_text(_mean([*four.values()]))} to {score_text(_mean([*fine.values()]))}"
+    scores = [score_text(_mean([*grid.values()])) for grid in (four, fine)]
+    text = f"{name}: {scores[0]} at Zoology's rates, {scores[1]} at all"
     noise = deviation(gains) / math.sqrt(len(gains))
-    return Measure(gain, gain, f"{name}: {text} ({_seeds(cell)})", noise=noise)
+    each = f"{_seeds(cell)}, each at the rate that the others choose"
+    return Measure(gain, gain, f"{text} ({each})", noise=noise)
 
 
 def held_out(rates: Sequence[Rate]) -> dict[int, float]:
