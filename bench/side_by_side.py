@@ -38,6 +38,7 @@ def build(device: torch.device, members: Sequence[RunSpec]) -> Population:
 
 
 def step(population: Population) -> None:
+    population.restart_clock()  # a population may make more steps here than its runs have
     population.train_step(population.next_rows())
 
 
