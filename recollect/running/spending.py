@@ -87,7 +87,7 @@ def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True)
 
     The worker's stop function must be one that ends with the budget (`Budget.stop`).
     """
-    spending = _Spending(worker, budget, choose)
+    spending = _Spending(worker, budget, choose, joins)
     try:
         while budget.left_s > 0:
             worker.store.reclaim()
@@ -98,7 +98,7 @@ def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True)
             selection = spending.select(rows, stage)
             if selection is None:
                 continue
-            worker.work(selection, spending.join if joins else lambda: None)
+            worker.work(selection, spending.join)
             spending.learn(worker.store.rows())
         return choose(worker.store.rows()) is None
     except Stopped as stopped:
@@ -110,8 +110,8 @@ def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True)
 class _Spending:
     """What a call with a budget knows: specifications, speeds, and the runs chosen so far."""
 
-    def __init__(self, worker: Worker, budget: Budget, choose: NextStage):
-        self._worker, self._budget, self._choose = worker, budget, choose
+    def __init__(self, worker: Worker, budget: Budget, choose: NextStage, joins: bool):
+        self._worker, self._budget, self._choose, self._joins = worker, budget, choose, joins
         self._speeds = SpeedModel(guessed_s(worker.device))
         self._specs: dict[str, RunSpec] = {}
         self._chosen: frozenset[str] = frozenset()  # of the stage in training
@@ -125,9 +125,11 @@ class _Spending:
         if stage.name == "begun":
             selection = Selection(frozenset(stage.run_ids))
         else:
+            # Runs that join later need not be measured now.
+            fills = self._worker.side_by_side and not (self._joins and stage.name == "round")
             selection = select_affordable(
                 *(runs, self._worker.shapes, self._speeds, SAFETY * self._budget.left_s),
-                wanted=FULL if self._worker.side_by_side else 1,
+                wanted=FULL if fills else 1,
                 ranks=stage.ranks,
             )
         self._chosen = selection.run_ids or frozenset()
@@ -135,6 +137,8 @@ class _Spending:
 
     def join(self) -> Selection | None:
         """The selection with the runs that should end in time beside those chosen before."""
+        if not self._joins:
+            return None
         rows = self._worker.store.rows()
         self.learn(rows)
         waiting = [row for row in rows if row.status == "todo" and row.run_id in self._chosen]

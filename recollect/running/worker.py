@@ -51,8 +51,8 @@ MOST_PACKS = 6  # the most packs that train side by side
 LOOK_EVERY_S = 0.5  # interval between looks at leases, while there is nothing else to do
 TURN_S = 1e-4  # interval between looks at the device, while it has enough to do
 
-# Called when runs have ended and others still train: the selection with the runs that may join
-# them, or None.
+# Called while packs train, when some runs have ended and when a pack was first evaluated: the
+# selection with the runs that may join them, or None.
 More = Callable[[], Selection | None]
 
 
@@ -210,7 +210,7 @@ class Worker:
     def _train_packs(self) -> None:
         """Step the packs until none is left; new packs may join after each evaluation."""
         while self._packs:
-            evaluated, trained, stepped = False, self.training, False
+            trained, evaluated, is_new, stepped = self.training, False, False, False
             for pack in list(self._packs):
                 code = self.stop()
                 if code:
@@ -222,15 +222,16 @@ class Worker:
                 evaluated = evaluated or pack.evaluations > before
                 if pack.evaluations > before == 0:
                     self._compile_next(pack.runs[0])
+                    is_new = True
             if self._packs and evaluated:
-                if self.side_by_side and self.training < trained:
+                if self.side_by_side and (is_new or self.training < trained):
                     self._let_join()
                 self._fill()
             if not stepped:
                 time.sleep(TURN_S)
 
     def _let_join(self) -> None:
-        """Select more runs, now that some have ended."""
+        """Select more runs, now that some have ended or another pack can begin."""
         selection = self._more()
         if selection is not None:
             self._selection = selection

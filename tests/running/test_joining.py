@@ -15,6 +15,7 @@ from recollect.running.budget import Budget
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, SearchRound
 from recollect.running.planning.order import order_of, remember_search
 from recollect.running.planning.priority import Stage
+from recollect.running.shapes import Shapes
 from recollect.running.spending import joining_stage, spend, train_stages
 from recollect.running.worker import Worker
 from recollect.spec.sweep import parse_sweep
@@ -83,6 +84,20 @@ def test_a_cell_goes_on_while_another_still_trains_and_nothing_changes(search, t
     assert results(tmp_path / "apart") == results(tmp_path / "joining")
     told = [event.text for event in joining if isinstance(event, SearchRound)]
     assert len(told) == len(set(told)), "each text once"
+
+
+@pytest.mark.parametrize(("joins", "count"), [(True, 1), (False, 2)])
+def test_what_joins_later_is_not_measured_first(search, monkeypatch, joins, count):
+    """The device would train nothing meanwhile."""
+    measured: list[int] = []
+    measure = Shapes.measure
+    monkeypatch.setattr(
+        Shapes,
+        "measure",
+        lambda self, runs: measured.append(runs[0].model.width) or measure(self, runs),
+    )
+    search("out", joins, Budget(1.0, 60.0, lambda: 0.0))
+    assert len(measured) == count
 
 
 def test_nothing_joins_where_packs_do_not_train_side_by_side(search, tmp_path):
