@@ -30,7 +30,12 @@ from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.causes import find_causes
 from recollect.reports.paper.claims.asking import judge_results
-from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
+from recollect.reports.paper.evidence import (
+    join_stores,
+    load_stores,
+    minutes_of,
+    rows_by_recipe,
+)
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
 from recollect.spec.cell import cell_id
@@ -126,12 +131,12 @@ def largest_changes(causes):
 
 
 def cost_text(stores):
-    rows = [row for store in stores for row in store.ended]
-    devices = sorted({row.device for row in rows if row.device})
-    minutes = sum(store.minutes for store in stores)
+    rows = join_stores(stores).rows
+    ended = [row for row in rows if row.has_result]
+    devices = sorted({row.device for row in ended if row.device})
     where = f" ({and_text(devices)})" if devices else ""
-    runs = count_text(len(rows), "run")
-    return f"Behind it: {runs}, {minutes:,.0f} minutes of device time{where}."
+    runs = count_text(len(ended), "run")
+    return f"Behind it: {runs}, {minutes_of(rows):,.0f} minutes of device time{where}."
 
 
 # ---- what was trained ----
@@ -141,10 +146,9 @@ def cost_section(stores):
     """One line per store: what it holds, where and how it was trained, and for how long."""
     head = ("store", "runs", "models", "tasks", "recipe", "precision", "device", "minutes")
     lines = [cost_line(store) for store in stores]
-    minutes = sum(store.minutes for store in stores)
-    runs = sum(len(store.ended) for store in stores)
-    planned = sum(len(store.rows) for store in stores)
-    lines.append(("all", of(runs, planned), *[""] * 5, f"{minutes:,.0f}"))
+    rows = join_stores(stores).rows
+    runs = sum(row.has_result for row in rows)
+    lines.append(("all", of(runs, len(rows)), *[""] * 5, f"{minutes_of(rows):,.0f}"))
     versions = sorted(
         {
             ", ".join(f"{name} {version}" for name, version in sorted(row.versions.items()))
@@ -156,7 +160,9 @@ def cost_section(stores):
         "## What was trained\n\n"
         + table(head, lines, numbers=(1, 7))
         + "\nMinutes are those of the device: a run counts with its share of the time of all"
-        " that trained beside it. Versions: " + "; ".join(versions) + ".\n"
+        " that trained beside it. A run in two stores counts once in all. Versions: "
+        + "; ".join(versions)
+        + ".\n"
     )
 
 

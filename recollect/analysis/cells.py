@@ -7,8 +7,7 @@ Only runs with a result enter a mean; the others are counted and shown, never si
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.analysis.naming import join_name, name_cells
-from recollect.analysis.settings import cell_settings
+from recollect.analysis.naming import join_name, name_specs
 from recollect.analysis.windows import (
     TAU,
     ZOOLOGY_RATES,
@@ -136,7 +135,7 @@ def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
-    names = name_cells([cell_settings(own[0].spec) for own in members.values()])
+    names = name_specs([own[0].spec for own in members.values()])
     return tuple(
         Cell(*name, _rates(own)) for name, own in zip(names, members.values(), strict=True)
     )

@@ -20,9 +20,11 @@ from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_set
 from recollect.analysis.wording import labelled, spaced, value_text
 from recollect.rows import RunRow
 from recollect.spec.cell import cell_id
+from recollect.spec.recipes import RECIPES, compared_keys, recipe_of
 
+RECIPE = "recipe"  # stands for all settings that the label of a recipe accounts for
 # A name mentions these before any other key that tells the same cells apart.
-FIRST_KEYS = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH)
+FIRST_KEYS = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, RECIPE)
 SIZES = ("task.length", "task.max_length", WIDTH, DEPTH)  # sizes that an option may grow with
 SECTIONS = ("task", "model", "train")
 MOST_VALUES = 6  # a varied setting with more values is shown as a range
@@ -156,11 +158,9 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
     """
     by_mixer: dict[str, list[int]] = {}
     for place, cell in enumerate(cells):
-        by_mixer.setdefault(str(cell.get(MIXER, "model")), []).append(place)
-    mixers = {place: mixer for mixer, own in by_mixer.items() for place in own}
-    known = [(mixers[place],) for place, _ in enumerate(cells)]
-    keys = sorted({key for cell in cells for key in cell} - {MIXER}, key=_rank)
-    kept = named_keys(cells, known, keys)
+        by_mixer.setdefault(_mixer(cell), []).append(place)
+    keys = _keys(cells)
+    kept = named_keys(cells, [(_mixer(cell),) for cell in cells], keys)
     names = [("", "")] * len(cells)
     for mixer, places in by_mixer.items():
         own = [cells[place] for place in places]
@@ -176,6 +176,38 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
         for place, text in zip(places, settings_texts(own, said), strict=True):
             names[place] = mixer, text
     return names
+
+
+def name_specs(specs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the names of the cells with these specifications.
+
+    Where cells of one mixer differ in several choices of recipes, names mention the recipe instead:
+    "recipe zoology" for "data fixed, block mixer, dropout 0".
+    """
+    cells = [cell_settings(spec) for spec in specs]
+    recipes = [recipe_of(spec) for spec in specs]
+    compared = [compared_keys(spec) for spec in specs]
+    short = [
+        {key: value for key, value in cell.items() if key not in own} | {RECIPE: recipe}
+        for cell, own, recipe in zip(cells, compared, recipes, strict=True)
+    ]
+    by_mixer: dict[str, list[Settings]] = {}
+    for cell in cells:
+        by_mixer.setdefault(_mixer(cell), []).append(cell)
+    differing = set[str]().union(*map(differing_keys, by_mixer.values()))
+    is_shorter = len(differing & set[str]().union(*compared)) > 1
+    has_recipe = any(recipe in RECIPES for recipe in recipes)
+    is_enough = len(set(map(canonical, short))) == len(set(map(canonical, cells)))
+    return name_cells(short if is_shorter and has_recipe and is_enough else cells)
+
+
+def _mixer(cell: Settings) -> str:
+    return str(cell.get(MIXER, "model"))
+
+
+def _keys(cells: Sequence[Settings]) -> list[str]:
+    """All keys but the mixer's name, in the order in which names mention them."""
+    return sorted({key for cell in cells for key in cell} - {MIXER}, key=_rank)
 
 
 def _grows(key: str, cells: Sequence[Settings]) -> bool:
@@ -207,7 +239,7 @@ def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
-    names = name_cells([cell_settings(own[0].spec) for own in members.values()])
+    names = name_specs([own[0].spec for own in members.values()])
     return {
         row.run_id: join_name(*name)
         for name, own in zip(names, members.values(), strict=True)

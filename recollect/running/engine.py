@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import SpecError, command_text
-from recollect.rows import Status
+from recollect.rows import RunRow, Status
 from recollect.running.budget import Budget
 from recollect.running.cluster.plan import is_planned
 from recollect.running.events import (
@@ -65,7 +65,8 @@ def train(
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> Outcome:
-    """Plan `sweeps` in `folder`, then train all its todo runs in the order of planning.
+    """Plan `sweeps` in `folder`, then train all its todo runs: those of `sweeps` first, then the
+    others in the order of planning.
 
     `device`: see processes/devices.py; each of several GPUs gets one process.
     `keep`, `snapshots`: the runs whose weights are kept, and the number of intermediate steps at
@@ -135,9 +136,12 @@ def train(
             listen(Remark(team.reason))
         processes = len(team.shares)
         listen(TrainingStarted(tuple(rows), processes, step_s))
-        in_stages = budget is not None or bool(searched)
+        first = [sweep.name for sweep in sweeps]
+        in_stages = budget is not None or bool(searched) or _has_others(store, first, rows)
         wanted = FULL if target.type == "cuda" else 1
-        choose = order.order_of(store, budget is not None, listen, wanted) if in_stages else None
+        choose = (
+            order.order_of(store, budget is not None, listen, wanted, first) if in_stages else None
+        )
         if processes > 1:
             WorkerProcesses(
                 *(folder, team.shares, plugins, stop, listen, team.homes, allow_drift),
@@ -162,6 +166,13 @@ def train(
         if searched and left is None and not outcome.counts["running"]:
             order.remember_search(store, searched, None)  # the rest is trained only on request
         return outcome
+
+
+def _has_others(store: Store, first: Sequence[str], rows: Sequence[RunRow]) -> bool:
+    """Whether sweeps other than these, if there are any, have runs to train."""
+    sweeps = order.sweeps_by_name(store)
+    own = frozenset[str]().union(*(sweeps[name] for name in first))
+    return bool(first) and any(row.status == "todo" and row.run_id not in own for row in rows)
 
 
 def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from recollect.errors import ResourceError
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, RunsEvaluated
+from recollect.running.planning.time_shares import PackTime, TimeShares
 from recollect.running.shapes import Shapes, kind_of
-from recollect.running.time_shares import PackTime, TimeShares
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.checkpoint import Checkpoint, SavedCheckpoint

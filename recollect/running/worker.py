@@ -32,11 +32,11 @@ from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.planning.compile_ahead import CompileAhead
 from recollect.running.planning.precompile import compiles
 from recollect.running.planning.threads import threads_for
+from recollect.running.planning.time_shares import TimeShares
 from recollect.running.processes.devices import as_current
 from recollect.running.processes.spread import Home
 from recollect.running.shapes import Kind, Shapes
 from recollect.running.signals import never
-from recollect.running.time_shares import TimeShares
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint
 from recollect.store.durable import sweep_orphans

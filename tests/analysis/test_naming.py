@@ -1,5 +1,7 @@
 """Cells are named by what differs; a sweep is described in plain words."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from recollect.analysis import (
 )
 from recollect.analysis.naming import name_cells, names_by_run
 from recollect.analysis.wording import value_text
+from recollect.spec.recipes import RECIPES
 
 
 @pytest.mark.parametrize(
@@ -197,3 +200,61 @@ def test_runs_are_named_by_their_cells():
         *["mamba, init zoology"] * 2,
     ]
     assert names[make_row().run_id] == "attention"
+
+
+# ---- recipes in names ----
+
+
+def recipe_row(recipe, mixer="attention", **model):
+    """A run of the study's size, filled in by a recipe."""
+    task = {"name": "mqar", "vocabulary": 8192, "length": 64, "pairs": 4, "train_rows": 100_000}
+    norm = {"mamba": "rms"}.get(mixer, "layer")
+    model = {"mixer": {"name": mixer}, "width": 64, "depth": 2, "norm": norm} | model
+    steps = {"zoology": 12_544}.get(recipe, 9750)
+    table = {"task": task, "model": model, "train": {"lr": 1e-3, "steps": steps, "batch": 512}}
+    spec = RECIPES[recipe].fill(table)
+    return replace(make_row(mixer), run_id=f"{recipe} {mixer} {model}", spec=spec | {"seed": 1})
+
+
+def names_of(*rows):
+    names = names_by_run(rows)
+    assert [cell.name for cell in group_cells(rows)] == list(names.values())
+    return list(names.values())
+
+
+def test_a_recipe_stands_for_all_its_choices():
+    assert names_of(recipe_row("study"), recipe_row("zoology"), recipe_row("study", "mamba")) == [
+        "attention, recipe study",
+        "attention, recipe zoology",
+        "mamba, recipe study",
+    ]
+
+
+def test_one_choice_that_differs_is_named_itself():
+    assert names_of(recipe_row("study"), recipe_row("study", dropout=0.0)) == [
+        "attention, dropout 0.1",
+        "attention, dropout 0",
+    ]
+
+
+def test_changes_of_a_recipe_are_named_by_what_they_change():
+    changes = ({}, {"dropout": 0.0}, {"block": "mixer"}, {"norm": "rms"})
+    assert names_of(*(recipe_row("study", **change) for change in changes)) == [
+        "attention, recipe study",
+        "attention, recipe study but dropout=0",
+        "attention, recipe study but no MLP",
+        "attention, recipe study but RMSNorm",
+    ]
+
+
+def test_settings_are_named_where_labels_of_recipes_would_read_alike():
+    dropouts = (0.1, 0.2, 0.2000000001)
+    rows = [recipe_row("study", dropout=d, norm="rms" if d == 0.2 else "layer") for d in dropouts]
+    names = names_of(*rows, recipe_row("study", norm="rms", dropout=0.2000000001))
+    assert len(set(names)) == 4
+    assert not any("recipe" in name for name in names)
+
+
+def test_no_recipe_is_named_where_no_cell_has_one():
+    rows = [recipe_row("study", dropout=d, residual=r) for d in (0.3, 0.4) for r in ("a", "b")]
+    assert names_of(*rows)[0] == "attention, dropout 0.3, residual a"

@@ -353,7 +353,7 @@ def end_by(acknowledge: Acknowledge, prefix: Path, what: str, *arguments: object
 
     Population.train_step = disturbed  # type: ignore[method-assign]
     if what == "given back":
-        Worker._train = lambda self, selection: None  # type: ignore[method-assign]
+        Worker._train = lambda self: None  # type: ignore[method-assign]
     output = write_end if what == "closed output" else None
     if what == "full output":
         output = os.open("/dev/full", os.O_WRONLY)

@@ -80,6 +80,18 @@ def test_without_a_sweep_the_folder_goes_on(tmp_path: Path):
     assert not (tmp_path / "nothing").exists()
 
 
+def test_sweeps_that_are_given_are_trained_before_what_was_left(tmp_path: Path):
+    """Then the rest of the folder, each of its runs once."""
+    with Store.create(tmp_path) as store:
+        engine.plan(store, SWEEP)
+    other = build_sweep(TABLE | {"name": "other", "sweep": {"seed": [3, 4, 5]}})
+    heard: list[Event] = []
+    assert engine.train(tmp_path, [other], device="cpu", listen=heard.append).counts["done"] == 7
+    ended = [event.run.run_id for event in of_kind(heard, RunEnded)]
+    assert set(ended[:3]) == {run.run_id for run in other.runs}
+    assert set(ended[3:]) == {run.run_id for run in SWEEP.runs}
+
+
 @pytest.mark.usefixtures("plugins")
 def test_failed_runs_are_told_and_tried_again_if_asked(tmp_path: Path):
     @recollect.mixer("broken")

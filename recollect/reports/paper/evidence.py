@@ -36,12 +36,17 @@ class StoredResults:
 
     @property
     def minutes(self) -> float:
-        """Minutes of training.
+        """Minutes of training."""
+        return minutes_of(self.rows)
 
-        The `wall_s` of a run is its share of the time of all runs that trained together in its
-        process, so the sum is the total time.
-        """
-        return sum(row.wall_s or 0.0 for row in self.rows) / 60
+
+def minutes_of(rows: Iterable[RunRow]) -> float:
+    """Minutes of training of these runs.
+
+    The `wall_s` of a run is its share of the time of all runs that trained together in its process,
+    so the sum is the total time.
+    """
+    return sum(row.wall_s or 0.0 for row in rows) / 60
 
 
 def load_stores(root: Path) -> list[StoredResults]:

@@ -1,4 +1,5 @@
-"""Chooses what a folder trains next: its sweeps in the order of planning, each as requested.
+"""Chooses what a folder trains next: its sweeps in the order of planning, each as requested. Sweeps
+named in the command come first.
 
 A sweep is trained in full, or only as far as a search needs (searching/searches.py); the folder
 remembers which. Runs that were begun come before all sweeps. On a GPU, which a round of one sweep
@@ -56,15 +57,21 @@ def _names(store: Store, note: str) -> list[str]:
 
 
 def order_of(
-    store: Store, within_budget: bool, listen: Callable[[Event], None] = ignore, wanted: int = 1
+    store: Store,
+    within_budget: bool,
+    listen: Callable[[Event], None] = ignore,
+    wanted: int = 1,
+    first: Sequence[str] = (),
 ) -> NextStage:
     """Return a function that chooses the next stage of the folder from its rows.
 
     The function returns None when nothing requested is left. `wanted`: rounds of the following
-    sweeps are added until the stage has this many runs.
+    sweeps are added until the stage has this many runs. `first`: names of sweeps that come before
+    the others.
     """
     searched, in_full = searched_sweeps(store), set(_names(store, _NOTES[IN_FULL]))
-    sweeps = sweeps_by_name(store)
+    known = sweeps_by_name(store)
+    sweeps = {name: known[name] for name in (*first, *known)}
     told: dict[str, str] = {}  # the last text about each search
 
     def choose(rows: Sequence[RunRow]) -> Stage | None:

@@ -8,7 +8,7 @@ The package works on specifications as plain data: neither torch nor pydantic is
 rows.
 """
 
-from recollect.spec.recipes.label import recipe_name, recipe_of
+from recollect.spec.recipes.label import compared_keys, recipe_name, recipe_of
 from recollect.spec.recipes.recipe import RECIPES, Recipe, choose_recipe
 
-__all__ = ["RECIPES", "Recipe", "choose_recipe", "recipe_name", "recipe_of"]
+__all__ = ["RECIPES", "Recipe", "choose_recipe", "compared_keys", "recipe_name", "recipe_of"]

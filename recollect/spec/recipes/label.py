@@ -79,6 +79,13 @@ def recipe_name(spec: Mapping[str, Any]) -> str:
     return _nearest(spec)[0]
 
 
+def compared_keys(spec: Mapping[str, Any]) -> set[str]:
+    """The flat keys of a specification whose values its label accounts for."""
+    sections = {key: _table(spec.get(key)) for key in ("task", "model", "train")}
+    keys = {f"{section}.{name}" for section, values in sections.items() for name in values}
+    return keys - _SIZES - (_SCALE if _is_reduced(sections["task"]) else frozenset())
+
+
 def _nearest(spec: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
     """The name of the nearest recipe, and the settings that differ from it."""
     sections = {key: _table(spec.get(key)) for key in ("task", "model", "train")}

@@ -125,6 +125,26 @@ def test_a_sweep_that_was_planned_again_from_another_text_is_one(store, sweeps):
     assert runs == {"first": len(sweeps[0].runs) + 1, "second": len(sweeps[1].runs)}
 
 
+def test_sweeps_that_are_named_come_before_the_others(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    choose = order_of(store, within_budget=False, first=["second"])
+    assert {width for width, _ in rates_of(store, choose(store.rows()).run_ids)} == {32}
+    finish(store, [run.run_id for run in sweeps[1].runs], 1.0)
+    assert {width for width, _ in rates_of(store, choose(store.rows()).run_ids)} == {16}
+
+
+def test_runs_of_a_round_know_the_place_of_their_sweep(store, sweeps):
+    for sweep in sweeps:
+        engine.plan(store, sweep)
+    remember_search(store, ["first", "second"], "edges")
+    for first, places in (((), {16: 0, 32: 1}), (("second",), {32: 0, 16: 1})):
+        stage = order_of(store, within_budget=False, wanted=99, first=first)(store.rows())
+        widths = {row.run_id: row.spec["model"]["width"] for row in store.rows()}
+        assert {widths[run_id]: rank for run_id, rank in stage.ranks.items()} == places
+        assert tuple(stage.ranks) == stage.run_ids
+
+
 def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
     for sweep in sweeps:
         engine.plan(store, sweep)
