@@ -28,6 +28,7 @@ from recollect.running.shapes import Shapes
 from recollect.running.worker import Worker
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
+from recollect.store.reading.followed import FollowedRows
 
 # Share of the time left that is planned with: checkpoints and first steps are not measured.
 SAFETY = 0.85
@@ -53,10 +54,11 @@ def train_in_order(
 def train_stages(worker: Worker, choose: NextStage, joins: bool = True) -> None:
     """Train stage after stage until none is left."""
     store, chosen = worker.store, frozenset[str]()
+    followed = FollowedRows(store)
 
     def join() -> Selection | None:
         nonlocal chosen
-        stage = joining_stage(store.rows(), chosen, choose) if joins else None
+        stage = joining_stage(followed.read(), chosen, choose) if joins else None
         if stage is None:
             return None
         chosen |= frozenset(stage.run_ids)
@@ -116,6 +118,7 @@ class _Spending:
         self._specs: dict[str, RunSpec] = {}
         self._chosen: frozenset[str] = frozenset()  # of the stage in training
         self._learnt: set[str] = set()  # runs whose times are in the speed model
+        self._rows = FollowedRows(worker.store)
 
     def select(self, rows: Sequence[RunRow], stage: Stage) -> Selection | None:
         """The runs of a stage to begin with; None if all of them are left to other processes."""
@@ -139,7 +142,7 @@ class _Spending:
         """The selection with the runs that should end in time beside those chosen before."""
         if not self._joins:
             return None
-        rows = self._worker.store.rows()
+        rows = self._rows.read()
         self.learn(rows)
         waiting = [row for row in rows if row.status == "todo" and row.run_id in self._chosen]
         places = FULL - self._worker.training - len(waiting)
