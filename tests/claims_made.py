@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from recollect.analysis import group_cells
 from recollect.reports.paper import study
 from recollect.reports.paper.claims import CLAIMS, HEADLINE, Claim, Verdict
 from recollect.reports.paper.claims.judge import judge
@@ -80,7 +81,7 @@ def trained_as_asked(command: str, score: Score) -> list[RunRow]:
     if not search:
         return list(rows.values())
     found = {run_id: replace(row, status="todo", accuracy=None) for run_id, row in rows.items()}
-    while chosen := next_runs(IN_ROUNDS[search], list(found.values())):
+    while chosen := next_runs(IN_ROUNDS[search], group_cells(list(found.values()))):
         found |= {run_id: rows[run_id] for run_id in chosen}
     return list(found.values())
 

@@ -132,13 +132,42 @@ class Cell:
 
 def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
     """Group rows into cells, in the order of their first runs and named by their differences."""
+    members = _members(rows)
+    return _cells(_names(members), members)
+
+
+class Grouping:
+    """Which runs form which cell, and the names of the cells.
+
+    It depends on specifications alone, so it serves for the same runs as their results arrive.
+    """
+
+    def __init__(self, rows: Sequence[RunRow]):
+        members = _members(rows)
+        self._names = _names(members)
+        self._places = {row.run_id: place for place, own in enumerate(members) for row in own}
+
+    def cells(self, rows: Sequence[RunRow]) -> tuple[Cell, ...]:
+        """The cells of these rows, which must be those of the runs that were grouped."""
+        members: list[list[RunRow]] = [[] for _ in self._names]
+        for row in rows:
+            members[self._places[row.run_id]].append(row)
+        return _cells(self._names, members)
+
+
+def _members(rows: Sequence[RunRow]) -> list[list[RunRow]]:
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
-    names = name_specs([own[0].spec for own in members.values()])
-    return tuple(
-        Cell(*name, _rates(own)) for name, own in zip(names, members.values(), strict=True)
-    )
+    return list(members.values())
+
+
+def _names(members: Sequence[Sequence[RunRow]]) -> list[tuple[str, str]]:
+    return name_specs([own[0].spec for own in members])
+
+
+def _cells(names: Sequence[tuple[str, str]], members: Sequence[list[RunRow]]) -> tuple[Cell, ...]:
+    return tuple(Cell(*name, _rates(own)) for name, own in zip(names, members, strict=True))
 
 
 def sparse_best(cell: Cell) -> Rate | None:

@@ -13,10 +13,12 @@ from recollect.analysis import (
     count_statuses,
     counts_text,
     find_window,
+    group_cells,
     seed_spread,
     sentence,
     summarise,
 )
+from recollect.analysis.cells import Grouping
 from recollect.rows import RunRow
 
 
@@ -143,3 +145,17 @@ def test_a_rate_where_every_run_diverged_is_best_only_if_there_is_no_other(score
     assert sentence(summary) == "attention diverged in every run (3 runs), whatever the rate."
     assert not any("best rate" in caution for caution in cautions(summary))
     assert not only_cell([make_row(status="todo", score=None)]).all_diverged
+
+
+def test_a_grouping_serves_as_results_arrive():
+    rows = [
+        make_row(mixer, lr=lr, seed=seed)
+        for mixer in ("attention", "mamba")
+        for lr in (1e-3, 1e-2)
+        for seed in (1, 2)
+    ]
+    rows = [replace(row, run_id=f"{number}") for number, row in enumerate(rows)]
+    before = [replace(row, status="todo", accuracy=None) for row in rows]
+    grouping = Grouping(before)
+    assert grouping.cells(before) == group_cells(before)
+    assert grouping.cells(rows) == group_cells(rows) != group_cells(before)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.analysis import count_text, group_cells
+from recollect.analysis.cells import Grouping
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
 from recollect.running.planning.priority import Stage, next_stage
@@ -73,6 +74,7 @@ def order_of(
     known = sweeps_by_name(store)
     sweeps = {name: known[name] for name in (*first, *known)}
     told: dict[str, str] = {}  # the last text about each search
+    groupings: dict[str, Grouping] = {}  # the cells of each searched sweep
 
     def choose(rows: Sequence[RunRow]) -> Stage | None:
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
@@ -83,10 +85,13 @@ def order_of(
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
                 search = IN_ROUNDS[searched[name]]
-                chosen = next_runs(search, own)
+                if name not in groupings:
+                    groupings[name] = Grouping(own)
+                cells = groupings[name].cells(own)
+                chosen = next_runs(search, cells)
                 stage = Stage("round", chosen) if chosen else None
                 if stage is not None:
-                    text = search_state(search, own).text()
+                    text = search_state(search, cells).text()
                     if told.get(name) != text:
                         told[name] = text
                         listen(SearchRound(name, text))
@@ -139,7 +144,7 @@ def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:
         if name in searched:
             own = [row for row in rows if row.run_id in run_ids]
             left = sum(row.status == "todo" for row in own)
-            state = search_state(IN_ROUNDS[searched[name]], own)
+            state = search_state(IN_ROUNDS[searched[name]], group_cells(own))
             rest = "" if state.uncertain else f"; {count_text(left, 'run')} not needed for that"
             texts.append(f"{name}: {state.text()}{rest}")
     return tuple(texts)

@@ -9,7 +9,7 @@ Each finds out one quantity of every cell of a sweep:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recollect.analysis import TAU, Cell, count_text, group_cells
+from recollect.analysis import TAU, Cell, count_text
 from recollect.rows import RunRow
 from recollect.running.searching import best, edges
 from recollect.running.searching.outlook import best_outlook, window_outlook
@@ -53,9 +53,8 @@ class SearchState:
         return f"{found}; next {count_text(self.runs, 'run')} of {names}"
 
 
-def search_state(search: Search, rows: Sequence[RunRow]) -> SearchState:
-    """The progress of a search over the cells of these rows."""
-    cells = group_cells(rows) if rows else ()
+def search_state(search: Search, cells: Sequence[Cell]) -> SearchState:
+    """The progress of a search over these cells."""
     rounds = [search.next_round(cell) for cell in cells]
     done = [cell for cell, left in zip(cells, rounds, strict=True) if not left]
     open_ = [cell for cell, left in zip(cells, rounds, strict=True) if left]
@@ -71,9 +70,8 @@ def search_state(search: Search, rows: Sequence[RunRow]) -> SearchState:
     )
 
 
-def next_runs(search: Search, rows: Sequence[RunRow]) -> tuple[str, ...]:
-    """Ids of the runs in the next rounds of all cells of these rows; empty when all are done."""
-    cells = group_cells(rows) if rows else ()
+def next_runs(search: Search, cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Ids of the runs in the next rounds of all these cells; empty when all are done."""
     return tuple(row.run_id for cell in cells for row in search.next_round(cell))
 
 

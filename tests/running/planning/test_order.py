@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.analysis import group_cells
 from recollect.errors import SpecError
 from recollect.rows import Evaluation
 from recollect.running import engine
@@ -250,7 +251,7 @@ def test_what_is_not_known_of_a_cell_is_named_and_many_cells_are_counted(store, 
             lr = row.spec["train"]["lr"]
             if lr in score and row.status == "todo":
                 finish(store, [row.run_id], score[lr])
-        state = search_state(IN_ROUNDS["edges"], store.rows())
+        state = search_state(IN_ROUNDS["edges"], group_cells(store.rows()))
         return state.text().partition(" of attention ")[2]
 
     assert next_of({}) == "(first rates)"
