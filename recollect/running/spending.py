@@ -10,10 +10,12 @@ is over, and continues in the next call. A step, an evaluation or a preparation 
 interrupted, so a call may exceed its budget by that much.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from recollect.analysis.settings import MIXER, get_setting
 from recollect.errors import Stopped
 from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
@@ -119,6 +121,11 @@ class _Spending:
         self._chosen: frozenset[str] = frozenset()  # of the stage in training
         self._learnt: set[str] = set()  # runs whose times are in the speed model
         self._rows = FollowedRows(worker.store)
+        # By mixer, of runs that have ended: the steps they were planned for, and those they made.
+        self._planned: Counter[str] = Counter()
+        self._made: Counter[str] = Counter()
+        for row in self._rows.read():
+            self._note_end(row)
 
     def select(self, rows: Sequence[RunRow], stage: Stage) -> Selection | None:
         """The runs of a stage to begin with; None if all of them are left to other processes."""
@@ -139,7 +146,9 @@ class _Spending:
         return replace(selection, later=frozenset(stage.run_ids))
 
     def join(self) -> Selection | None:
-        """The selection with the runs that should end in time beside those chosen before."""
+        """The selection with the runs that should end in time beside those chosen before, if as
+        many end early as have so far.
+        """
         if not self._joins:
             return None
         rows = self._rows.read()
@@ -152,7 +161,7 @@ class _Spending:
         left_s = SAFETY * self._budget.left_s
         left_s -= sum(self._run_s(self._specs[row.run_id]) for row in waiting)
         for run, run_steps in self._worker.left_in_training:
-            left_s -= run_steps * (self._speeds.seconds(run) or 0.0)
+            left_s -= self._seconds(run, run_steps)
         runs = self._parse(rows, stage)
         order = sorted(runs, key=lambda run: (stage.ranks.get(run.run_id, 0), self._run_s(run)))
         joining: list[RunSpec] = []
@@ -170,6 +179,8 @@ class _Spending:
         ended = [row for row in rows if row.run_id in self._chosen and row.is_finished]
         new = [row for row in ended if row.run_id not in self._learnt]
         self._learnt |= {row.run_id for row in new}
+        for row in new:
+            self._note_end(row)
         learn_speeds(self._speeds, new, [self._specs[row.run_id] for row in new])
 
     def _parse(self, rows: Iterable[RunRow], stage: Stage) -> Sequence[RunSpec]:
@@ -179,7 +190,19 @@ class _Spending:
         return self._worker.queue.home.prefer([self._specs[run_id] for run_id in stage.run_ids])
 
     def _run_s(self, run: RunSpec) -> float:
-        return run.train.steps * (self._speeds.seconds(run) or 0.0)
+        return self._seconds(run, run.train.steps)
+
+    def _seconds(self, run: RunSpec, run_steps: int) -> float:
+        """Seconds of so many run-steps of a shape, given that runs of its mixer end early."""
+        planned, made = (count[run.model.mixer.name] for count in (self._planned, self._made))
+        share = made / planned if planned else 1.0
+        return share * run_steps * (self._speeds.seconds(run) or 0.0)
+
+    def _note_end(self, row: RunRow) -> None:
+        mixer, planned = get_setting(row, MIXER), get_setting(row, "train.steps")
+        if row.status == "done" and row.steps and planned:
+            self._planned[mixer] += planned
+            self._made[mixer] += row.steps
 
 
 def select_affordable(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from workers_made import SWEEP, results
 
+from recollect.rows import Evaluation
 from recollect.running import engine, spending
 from recollect.running.budget import Budget
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, SearchRound
@@ -18,8 +19,8 @@ from recollect.running.planning.priority import Stage
 from recollect.running.shapes import Shapes
 from recollect.running.spending import joining_stage, spend, train_stages
 from recollect.running.worker import Worker
-from recollect.spec.sweep import parse_sweep
-from recollect.store import Store
+from recollect.spec.sweep import Sweep, parse_sweep
+from recollect.store import Result, Store
 from recollect.training.early import EarlyDecisions
 from recollect.training.population import Population
 
@@ -120,6 +121,22 @@ def test_what_should_not_end_in_time_does_not_join(search, monkeypatch):
     now[0] = 41.0  # 19 s left, of which half is planned with
     none = search("none", budget=Budget(1.0, 60.0, lambda: now[0]))
     assert rounds_before_the_wide_cell_ends(none) == 1
+
+
+@pytest.mark.parametrize(("made", "seconds"), [(None, 40.0), (40, 40.0), (10, 10.0)])
+def test_runs_that_end_early_leave_time_to_others(tmp_path, make_run, made, seconds):
+    """Forty steps of a second each: by the share of their steps that ended runs of a mixer made."""
+    ended, other = (make_run({"seed": seed, "train.steps": 40}) for seed in (1, 2))
+    with Store.create(tmp_path) as store:
+        engine.plan(store, Sweep("one", "", (ended, other)))
+        if made is not None:
+            claims = store.claim([ended.run_id], "test", 60.0)
+            last = Evaluation(made, 1.0, 1.0, 1.0, 1.0)
+            store.finish([Result(*claims.popitem(), "done", made, 1.0, last)])
+        worker = Worker(store, tmp_path, torch.device("cpu"))
+        known = spending._Spending(worker, Budget(1.0, 60.0), order_of(store, True), joins=True)
+        known._speeds.measure(other, 1.0)
+        assert known._run_s(other) == seconds
 
 
 @pytest.fixture
