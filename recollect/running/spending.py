@@ -36,6 +36,7 @@ from recollect.store.reading.followed import FollowedRows
 SAFETY = 0.85
 MEASURE_STEPS = 30  # approximate cost of measuring the speed of a shape, in run-steps
 MEASURE_SHARE = 0.1  # the largest share of the time left for measuring one shape
+FASTEST_S = 1e-9  # of a run-step whose speed is unknown
 
 
 def train_in_order(
@@ -162,13 +163,14 @@ class _Spending:
         left_s -= sum(self._run_s(self._specs[row.run_id]) for row in waiting)
         for run, run_steps in self._worker.left_in_training:
             left_s -= self._seconds(run, run_steps)
-        runs = self._parse(rows, stage)
-        order = sorted(runs, key=lambda run: (stage.ranks.get(run.run_id, 0), self._run_s(run)))
         joining: list[RunSpec] = []
-        for run in order:
-            if self._run_s(run) <= left_s and len(joining) < places:
-                joining.append(run)
-                left_s -= self._run_s(run)
+        for same in self._by_shape(self._parse(rows, stage), stage):
+            # All runs of a shape, also if there are fewer places: each pack is to be large.
+            ending = same[: min(FULL, max(0, int(left_s / self._run_s(same[0]))))]
+            joining += ending
+            left_s -= len(ending) * self._run_s(same[0])
+            if len(joining) >= places:
+                break
         if not joining:
             return None
         self._chosen |= frozenset(run.run_id for run in joining)
@@ -189,6 +191,13 @@ class _Spending:
         self._specs |= {row.run_id: RunSpec.parse(row.spec) for row in rows if row.run_id in new}
         return self._worker.queue.home.prefer([self._specs[run_id] for run_id in stage.run_ids])
 
+    def _by_shape(self, runs: Sequence[RunSpec], stage: Stage) -> list[tuple[RunSpec, ...]]:
+        """The runs of each shape: those of earlier sweeps first, then the cheapest."""
+        return sorted(
+            group_by_shape(runs),
+            key=lambda same: (stage.ranks.get(same[0].run_id, 0), self._run_s(same[0])),
+        )
+
     def _run_s(self, run: RunSpec) -> float:
         return self._seconds(run, run.train.steps)
 
@@ -196,7 +205,7 @@ class _Spending:
         """Seconds of so many run-steps of a shape, given that runs of its mixer end early."""
         planned, made = (count[run.model.mixer.name] for count in (self._planned, self._made))
         share = made / planned if planned else 1.0
-        return share * run_steps * (self._speeds.seconds(run) or 0.0)
+        return share * run_steps * (self._speeds.seconds(run) or FASTEST_S)
 
     def _note_end(self, row: RunRow) -> None:
         mixer, planned = get_setting(row, MIXER), get_setting(row, "train.steps")

@@ -5,6 +5,7 @@ the choice of runs depends on it.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from recollect.running.budget import Budget
 from recollect.running.events import Advanced, Event, PackStarted, RunEnded, SearchRound
 from recollect.running.planning.order import order_of, remember_search
 from recollect.running.planning.priority import Stage
+from recollect.running.processes.spread import Home
 from recollect.running.shapes import Shapes
 from recollect.running.spending import joining_stage, spend, train_stages
 from recollect.running.worker import Worker
@@ -113,7 +115,7 @@ def test_what_should_not_end_in_time_does_not_join(search, monkeypatch):
     monkeypatch.setattr(spending, "SAFETY", 0.5)
     now = [0.0]
     monkeypatch.setattr(
-        spending._Spending, "_run_s", lambda self, run: 10.0 if run.model.width == 8 else 0.0
+        spending._Spending, "_run_s", lambda self, run: 10.0 if run.model.width == 8 else 1e-9
     )
     few = search("few", budget=Budget(1.0, 60.0, lambda: now[0]))
     joined = rounds_before_the_wide_cell_ends(few)
@@ -121,6 +123,25 @@ def test_what_should_not_end_in_time_does_not_join(search, monkeypatch):
     now[0] = 41.0  # 19 s left, of which half is planned with
     none = search("none", budget=Budget(1.0, 60.0, lambda: now[0]))
     assert rounds_before_the_wide_cell_ends(none) == 1
+
+
+@pytest.mark.parametrize(
+    ("training", "joining"), [(0, 4), (13, 4), (14, 2), (15, 2), (16, 0), (20, 0)]
+)
+def test_a_round_joins_as_a_whole_while_there_is_a_place(store, training, joining):
+    """Two cells of two runs: a pack of one run would take nearly as long as one of two."""
+    remember_search(store, ["cells"], "edges")
+    worker = SimpleNamespace(
+        store=store,
+        device=torch.device("cpu"),
+        training=training,
+        left_in_training=[],
+        queue=SimpleNamespace(home=Home()),
+    )
+    choose = order_of(store, within_budget=True, wanted=1)
+    known = spending._Spending(worker, Budget(1.0, 1e9, lambda: 0.0), choose, joins=True)
+    selection = known.join()
+    assert (len(selection.run_ids) if selection else 0) == joining
 
 
 @pytest.mark.parametrize(("made", "seconds"), [(None, 40.0), (40, 40.0), (10, 10.0)])
