@@ -21,6 +21,7 @@ from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
 from recollect.running.pack_queue import Selection
 from recollect.running.planning.cost import evaluation_stretch
+from recollect.running.planning.forecast import ended_runs
 from recollect.running.planning.memory import FULL
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.priority import Stage
@@ -125,8 +126,12 @@ class _Spending:
         # By mixer, of runs that have ended: the steps they were planned for, and those they made.
         self._planned: Counter[str] = Counter()
         self._made: Counter[str] = Counter()
-        for row in self._rows.read():
+        rows = self._rows.read()
+        for row in rows:
             self._note_end(row)
+        if worker.side_by_side:  # what joins is not measured
+            for run, steps, seconds in ended_runs(rows, worker.device):
+                self._speeds.learn(run, steps, seconds)
 
     def select(self, rows: Sequence[RunRow], stage: Stage) -> Selection | None:
         """The runs of a stage to begin with; None if all of them are left to other processes."""

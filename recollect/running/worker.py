@@ -47,7 +47,7 @@ from recollect.store.weights import Keeper
 from recollect.training.allocator import give_back_freed_memory
 from recollect.training.state import MisfitError
 
-MOST_PACKS = 6  # the most packs that train side by side
+MOST_PACKS = 8  # the most packs that train side by side
 LOOK_EVERY_S = 0.5  # interval between looks at leases, while there is nothing else to do
 TURN_S = 1e-4  # interval between looks at the device, while it has enough to do
 

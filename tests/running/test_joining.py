@@ -24,6 +24,7 @@ from recollect.running.worker import Worker
 from recollect.spec.sweep import Sweep, parse_sweep
 from recollect.store import Result, Store
 from recollect.training.early import EarlyDecisions
+from recollect.training.environment import device_name
 from recollect.training.population import Population
 
 # Two cells of 14 runs; those of width 8 end after 12 steps, the others after 40.
@@ -134,6 +135,7 @@ def test_a_round_joins_as_a_whole_while_there_is_a_place(store, training, joinin
     worker = SimpleNamespace(
         store=store,
         device=torch.device("cpu"),
+        side_by_side=True,
         training=training,
         left_in_training=[],
         queue=SimpleNamespace(home=Home()),
@@ -158,6 +160,23 @@ def test_runs_that_end_early_leave_time_to_others(tmp_path, make_run, made, seco
         known = spending._Spending(worker, Budget(1.0, 60.0), order_of(store, True), joins=True)
         known._speeds.measure(other, 1.0)
         assert known._run_s(other) == seconds
+
+
+@pytest.mark.parametrize(("device", "seconds"), [(None, 0.05), ("another", None)])
+def test_the_speed_of_what_joins_is_that_of_stored_runs_on_the_same_device(
+    tmp_path, make_run, device, seconds
+):
+    ended, other = (make_run({"seed": seed, "train.steps": 40}) for seed in (1, 2))
+    cpu = torch.device("cpu")
+    with Store.create(tmp_path) as store:
+        engine.plan(store, Sweep("one", "", (ended, other)))
+        claims = store.claim([ended.run_id], "test", 60.0)
+        result = Result(*claims.popitem(), "done", 20, 1.0, Evaluation(20, 1.0, 1.0, 1.0, 1.0))
+        store.finish([replace(result, device=device or device_name(cpu))])
+        worker = Worker(store, tmp_path, cpu, side_by_side=True)
+        known = spending._Spending(worker, Budget(1.0, 60.0), order_of(store, True), joins=True)
+        assert known._speeds.is_known(other) == (seconds is not None)
+        assert known._speeds.seconds(other) == (seconds or pytest.approx(0, abs=1e-2))
 
 
 @pytest.fixture

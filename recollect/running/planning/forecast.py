@@ -6,7 +6,7 @@ Speed is measured on the device, not guessed.
 import contextlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -104,23 +104,34 @@ def step_seconds(rows: Sequence[RunRow], device: torch.device) -> dict[str, floa
     """
     steps: Counter[str] = Counter()
     seconds: defaultdict[str, float] = defaultdict(float)
-    shapes: dict[str, RunSpec | None] = {}  # by cell, since there are far fewer cells than runs
-    for row in rows:
-        if row.wall_s and row.steps and row.device == device_name(device):
-            cell = cell_id(row.spec)
-            if cell not in shapes:
-                shapes[cell] = RunSpec.parse_known(row.spec)
-            run = shapes[cell]
-            if run is not None:
-                steps[run.shape_id] += row.steps
-                seconds[run.shape_id] += row.wall_s
+    known: set[str] = set()
+    for run, made, took_s in ended_runs(rows, device):
+        steps[run.shape_id] += made
+        seconds[run.shape_id] += took_s
+        known.add(run.model.mixer.name)
     todo = [RunSpec.parse(row.spec) for row in rows if not row.is_finished]
-    known = {run.model.mixer.name for run in shapes.values() if run is not None}
     unknown = [run for run in todo if run.model.mixer.name not in known]
     # A single mixer needs no first look: its own training soon shows its speed.
     alone = len(known | {run.model.mixer.name for run in unknown}) < 2
     looked = {} if alone else first_look(unknown, device)
     return looked | {shape: seconds[shape] / steps[shape] for shape in steps}
+
+
+def ended_runs(
+    rows: Sequence[RunRow], device: torch.device
+) -> Iterator[tuple[RunSpec, int, float]]:
+    """Yield a run of the same cell, steps and seconds of each run that ended on this kind of device
+    and whose specification can be read here.
+    """
+    cells: dict[str, RunSpec | None] = {}  # there are far fewer cells than runs
+    for row in rows:
+        if row.wall_s and row.steps and row.device == device_name(device):
+            cell = cell_id(row.spec)
+            if cell not in cells:
+                cells[cell] = RunSpec.parse_known(row.spec)
+            run = cells[cell]
+            if run is not None:
+                yield run, row.steps, row.wall_s
 
 
 def first_look(runs: Sequence[RunSpec], device: torch.device) -> dict[str, float]:
