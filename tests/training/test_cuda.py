@@ -26,7 +26,7 @@ from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep
 from recollect.store import Store
 from recollect.tasks.build import task_of
-from recollect.training.population import Population
+from recollect.training.population import AHEAD, Population
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 CUDA = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
@@ -210,6 +210,22 @@ def test_a_state_goes_on_and_a_compaction_records_anew():
         torch.testing.assert_close(value, theirs[name], rtol=2e-4, atol=2e-6, msg=name)
 
 
+def test_a_population_is_ahead_while_its_steps_wait_for_the_device():
+    population = population_of(seeds(run_of("attention"), 2))
+    for _ in range(4):  # the last one is recorded
+        population.train_step(population.next_rows())
+    torch.cuda.synchronize()
+    assert not population.is_ahead()
+    with torch.cuda.stream(population._stream):
+        torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+    for _ in range(AHEAD):
+        assert not population.is_ahead()
+        population.train_step(population.next_rows())
+    assert population.is_ahead()
+    torch.cuda.synchronize()
+    assert not population.is_ahead()
+
+
 def test_populations_stepped_in_turn_are_those_stepped_apart():
     """Each has a stream of its own; rows are shared, and drawn on another one."""
     runs = seeds(run_of("mamba"), 6)
@@ -232,7 +248,7 @@ def test_populations_stepped_in_turn_are_those_stepped_apart():
 REHEARSED = """
 import sys, torch, triton
 from recollect.tasks.build import build_task
-from recollect.training.population import Population
+from recollect.training.population import AHEAD, Population
 from recollect.running.planning.precompile import precompile
 from recollect.spec.run import RunSpec
 compiled = []
