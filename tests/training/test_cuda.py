@@ -248,7 +248,7 @@ def test_populations_stepped_in_turn_are_those_stepped_apart():
 REHEARSED = """
 import sys, torch, triton
 from recollect.tasks.build import build_task
-from recollect.training.population import AHEAD, Population
+from recollect.training.population import Population
 from recollect.running.planning.precompile import precompile
 from recollect.spec.run import RunSpec
 compiled = []
