@@ -179,13 +179,23 @@ def name_cells(cells: Sequence[Settings]) -> list[tuple[str, str]]:
 
 
 def name_specs(specs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the names of the cells with these specifications.
+    """Return the names of the cells with these specifications."""
+    return name_cells(told_settings(specs))
 
-    Where cells of one mixer differ in several choices of recipes, names mention the recipe instead:
-    "recipe zoology" for "data fixed, block mixer, dropout 0".
+
+def told_settings(
+    specs: Sequence[Mapping[str, Any]], unsaid: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the settings of each cell that its name may mention, without the keys `unsaid`.
+
+    Where cells of one mixer differ in several choices of recipes, the recipe replaces them: names
+    say "recipe zoology" for "data fixed, block mixer, dropout 0".
     """
-    cells = [cell_settings(spec) for spec in specs]
-    recipes = [recipe_of(spec) for spec in specs]
+    cells = [
+        {key: value for key, value in cell_settings(spec).items() if key not in unsaid}
+        for spec in specs
+    ]
+    recipes = [recipe_of(spec, unsaid) for spec in specs]
     compared = [compared_keys(spec) for spec in specs]
     short = [
         {key: value for key, value in cell.items() if key not in own} | {RECIPE: recipe}
@@ -198,7 +208,7 @@ def name_specs(specs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     is_shorter = len(differing & set[str]().union(*compared)) > 1
     has_recipe = any(recipe in RECIPES for recipe in recipes)
     is_enough = len(set(map(canonical, short))) == len(set(map(canonical, cells)))
-    return name_cells(short if is_shorter and has_recipe and is_enough else cells)
+    return short if is_shorter and has_recipe and is_enough else cells
 
 
 def _mixer(cell: Settings) -> str:

@@ -21,8 +21,9 @@ from recollect.analysis.naming import (
     settings_texts,
     settings_told,
     telling_keys,
+    told_settings,
 )
-from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
+from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical
 from recollect.analysis.wording import value_text
 
 TASK = "task."
@@ -53,10 +54,7 @@ def find_coordinates(cells: Sequence[Cell], unsaid: Collection[str] = ()) -> lis
     """Return the coordinates of each cell, in the same order. Two are equal only if the cells
     differ in nothing but the flat keys `unsaid`.
     """
-    settings = [
-        {key: value for key, value in cell_settings(cell.rows[0].spec).items() if key not in unsaid}
-        for cell in cells
-    ]
+    settings = told_settings([cell.rows[0].spec for cell in cells], unsaid)
     places = [
         (task, value_text(own.get(WIDTH)), value_text(own.get(DEPTH)))
         for task, own in zip(_task_names(settings), settings, strict=True)
