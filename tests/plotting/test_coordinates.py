@@ -1,9 +1,12 @@
 """Where a cell stands in a picture: task, width, depth, and a label with the rest."""
 
+from dataclasses import replace
+
 from rows_made import make_row
 
 from recollect.analysis import group_cells
 from recollect.plotting.coordinates import Coordinates, find_coordinates, in_order
+from recollect.spec.recipes import RECIPES
 
 
 def places_of(rows):
@@ -105,3 +108,20 @@ def test_a_part_is_named_even_where_a_size_would_tell_it():
 def test_an_option_that_grows_with_the_width_goes_unsaid():
     rows = [mixer_at("attention", 64 * heads, 2, 64, heads=heads) for heads in (1, 2, 4)]
     assert [place.label for place in places_of(rows)] == ["attention"] * 3
+
+
+def test_a_recipe_chooses_the_label_and_not_the_panel():
+    """Rows are drawn in another order by another recipe, which makes no other task."""
+    task = {"name": "mqar", "vocabulary": 8192, "length": 64, "pairs": 4, "train_rows": 100_000}
+    rows = []
+    for recipe, steps in (("study", 9750), ("zoology", 12_544)):
+        model = {"mixer": {"name": "attention"}, "width": 64, "depth": 2, "norm": "layer"}
+        train = {"lr": 1e-3, "steps": steps, "batch": 512}
+        spec = RECIPES[recipe].fill({"task": task, "model": model, "train": train}) | {"seed": 1}
+        rows.append(replace(make_row("attention"), run_id=recipe, spec=spec))
+    places = find_coordinates(group_cells(rows))
+    assert [place.label for place in places] == [
+        "attention, recipe study",
+        "attention, recipe zoology",
+    ]
+    assert len({place.task for place in places}) == 1
