@@ -19,7 +19,7 @@ evaluations and recordings take no time here.
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -184,19 +184,20 @@ def whole_cells(folders: Sequence[Path]) -> list[Cell]:
     return [cell for cell in cells if all(row.has_result for row in cell.rows)]
 
 
-def parse(parser: argparse.ArgumentParser) -> Callable[[], argparse.Namespace]:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("search", choices=sorted(IN_ROUNDS))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--packs", type=int, nargs="+", default=[4])
-    return parser.parse_args
+    asked = parser.parse_args()
+    cells, device = whole_cells(asked.results), Device.measured()
+    print(f"{len(cells)} cells, in full {train_whole(cells, device):.0f} s")
+    for most in asked.packs:
+        barrier, joining = (
+            train_searched(cells, asked.search, device, most, joins) for joins in (False, True)
+        )
+        print(f"at most {most} packs: barrier {barrier:.0f} s, joining {joining:.0f} s")
 
 
 if __name__ == "__main__":
-    arguments = parse(argparse.ArgumentParser(description=__doc__))()
-    cells, device = whole_cells(arguments.results), Device.measured()
-    print(f"{len(cells)} cells, in full {train_whole(cells, device):.0f} s")
-    for most in arguments.packs:
-        barrier, joining = (
-            train_searched(cells, arguments.search, device, most, joins) for joins in (False, True)
-        )
-        print(f"at most {most} packs: barrier {barrier:.0f} s, joining {joining:.0f} s")
+    main()
