@@ -24,12 +24,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from search_replay import only, set_constants, untrained, whole_cells
 
-from recollect.analysis import Cell, group_cells
-from recollect.rows import RunRow
+from recollect.analysis import Cell
 from recollect.running.planning.bench import Report
 from recollect.running.planning.memory import FULL
-from recollect.running.results import RunSet
 from recollect.running.searching.searches import IN_ROUNDS
 
 BENCH = Path(__file__).parent.parent / "results" / "bench"
@@ -90,17 +89,13 @@ class Searches:
     def __init__(self, cells: Sequence[Cell], search: str):
         self.truth = [{row.run_id: row for row in cell.rows} for cell in cells]
         self.mixers = [cell.rows[0].spec["model"]["mixer"]["name"] for cell in cells]
-        self._rows = [
-            {i: RunRow(i, row.spec, "todo", row.score_name, row.chance) for i, row in rows.items()}
-            for rows in self.truth
-        ]
+        self._rows = [{i: untrained(row) for i, row in rows.items()} for rows in self.truth]
         self._next_round = IN_ROUNDS[search].next_round
 
     def rounds(self, cells: Sequence[int], device: Device) -> Iterator[Pack]:
         """The next round of each of these cells that has one."""
         for cell in cells:
-            (now,) = group_cells(list(self._rows[cell].values()))
-            chosen = self._next_round(now)
+            chosen = self._next_round(only(self._rows[cell]))
             if chosen:
                 steps = {row.run_id: self.truth[cell][row.run_id].steps or 1 for row in chosen}
                 for run_id in steps:
@@ -179,18 +174,16 @@ def advance_together(packs: Sequence[Pack], device: Device) -> tuple[float, Ende
     return took, [(pack, pack.step(steps)) for pack in packs]
 
 
-def whole_cells(folders: Sequence[Path]) -> list[Cell]:
-    cells = group_cells([row for folder in folders for row in RunSet.load(folder).rows])
-    return [cell for cell in cells if all(row.has_result for row in cell.rows)]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("search", choices=sorted(IN_ROUNDS))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--packs", type=int, nargs="+", default=[4])
+    parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
     asked = parser.parse_args()
-    cells, device = whole_cells(asked.results), Device.measured()
+    set_constants(asked.constant)
+    cells = [cell for folder in asked.results for cell in whole_cells(folder)[0]]
+    device = Device.measured()
     print(f"{len(cells)} cells, in full {train_whole(cells, device):.0f} s")
     for most in asked.packs:
         barrier, joining = (

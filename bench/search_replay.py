@@ -202,6 +202,16 @@ def made_scores(draw: random.Random):
     return score
 
 
+def set_constants(constants: Sequence[str]) -> None:
+    """Change constants of the searches: "edges.COARSE=0.8"."""
+    for constant in constants:
+        name, value = constant.split("=")
+        module, name = name.split(".")
+        setattr(
+            {"best": best, "edges": edges, "prediction": prediction}[module], name, float(value)
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("search", choices=AIMS)
@@ -210,12 +220,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
     parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
     asked = parser.parse_args()
-    for constant in asked.constant:
-        name, value = constant.split("=")
-        module, name = name.split(".")
-        setattr(
-            {"best": best, "edges": edges, "prediction": prediction}[module], name, float(value)
-        )
+    set_constants(asked.constant)
     found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]
     if len(asked.folders) > 1:
         print("all stored grids")

@@ -7,7 +7,7 @@ Only runs with a result enter a mean; the others are counted and shown, never si
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.analysis.naming import join_name, name_specs
+from recollect.analysis.naming import join_name, name_specs, rows_by_cell
 from recollect.analysis.windows import (
     TAU,
     ZOOLOGY_RATES,
@@ -18,7 +18,6 @@ from recollect.analysis.windows import (
     mean_score,
 )
 from recollect.rows import RunRow
-from recollect.spec.cell import cell_id
 from recollect.tasks.options.pairs import MqarSpec
 
 
@@ -132,7 +131,7 @@ class Cell:
 
 def group_cells(rows: Sequence[RunRow]) -> tuple[Cell, ...]:
     """Group rows into cells, in the order of their first runs and named by their differences."""
-    members = _members(rows)
+    members = rows_by_cell(rows)
     return _cells(_names(members), members)
 
 
@@ -143,7 +142,7 @@ class Grouping:
     """
 
     def __init__(self, rows: Sequence[RunRow]):
-        members = _members(rows)
+        members = rows_by_cell(rows)
         self._names = _names(members)
         self._places = {row.run_id: place for place, own in enumerate(members) for row in own}
 
@@ -153,13 +152,6 @@ class Grouping:
         for row in rows:
             members[self._places[row.run_id]].append(row)
         return _cells(self._names, members)
-
-
-def _members(rows: Sequence[RunRow]) -> list[list[RunRow]]:
-    members: dict[str, list[RunRow]] = {}
-    for row in rows:
-        members.setdefault(cell_id(row.spec), []).append(row)
-    return list(members.values())
 
 
 def _names(members: Sequence[Sequence[RunRow]]) -> list[tuple[str, str]]:

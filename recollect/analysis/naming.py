@@ -246,15 +246,21 @@ def _is_number(value: Any) -> bool:
 
 def names_by_run(rows: Iterable[RunRow]) -> dict[str, str]:
     """Map each run id to the name of the run's cell; two variants of one mixer have two names."""
+    members = rows_by_cell(rows)
+    names = name_specs([own[0].spec for own in members])
+    return {
+        row.run_id: join_name(*name)
+        for name, own in zip(names, members, strict=True)
+        for row in own
+    }
+
+
+def rows_by_cell(rows: Iterable[RunRow]) -> list[list[RunRow]]:
+    """The rows of each cell, in the order of their first runs."""
     members: dict[str, list[RunRow]] = {}
     for row in rows:
         members.setdefault(cell_id(row.spec), []).append(row)
-    names = name_specs([own[0].spec for own in members.values()])
-    return {
-        row.run_id: join_name(*name)
-        for name, own in zip(names, members.values(), strict=True)
-        for row in own
-    }
+    return list(members.values())
 
 
 def join_name(mixer: str, setting: str) -> str:

@@ -10,12 +10,10 @@ is over, and continues in the next call. A step, an evaluation or a preparation 
 interrupted, so a call may exceed its budget by that much.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from recollect.analysis.settings import MIXER, get_setting
 from recollect.errors import Stopped
 from recollect.rows import RunRow
 from recollect.running.budget import SPENT, Budget
@@ -25,10 +23,10 @@ from recollect.running.planning.forecast import ended_runs
 from recollect.running.planning.memory import FULL
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.priority import Stage
-from recollect.running.planning.speed import SpeedModel, guessed_s
+from recollect.running.planning.speed import SpeedModel, WorkLeft, guessed_s
 from recollect.running.processes.stages import as_running
 from recollect.running.shapes import Shapes
-from recollect.running.worker import Worker
+from recollect.running.worker import Worker, no_more
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import group_by_shape
 from recollect.store.reading.followed import FollowedRows
@@ -62,7 +60,7 @@ def train_stages(worker: Worker, choose: NextStage, joins: bool = True) -> None:
 
     def join() -> Selection | None:
         nonlocal chosen
-        stage = joining_stage(followed.read(), chosen, choose) if joins else None
+        stage = joining_stage(followed.read(), chosen, choose)
         if stage is None:
             return None
         chosen |= frozenset(stage.run_ids)
@@ -71,7 +69,7 @@ def train_stages(worker: Worker, choose: NextStage, joins: bool = True) -> None:
     store.reclaim()
     while (stage := choose(store.rows())) is not None:
         chosen = frozenset(stage.run_ids)
-        worker.work(Selection(chosen), join)
+        worker.work(Selection(chosen), join if joins else no_more)
         store.reclaim()
 
 
@@ -104,7 +102,7 @@ def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True)
             selection = spending.select(rows, stage)
             if selection is None:
                 continue
-            worker.work(selection, spending.join)
+            worker.work(selection, spending.join if joins else no_more)
             spending.learn(worker.store.rows())
         return choose(worker.store.rows()) is None
     except Stopped as stopped:
@@ -123,14 +121,10 @@ class _Spending:
         self._chosen: frozenset[str] = frozenset()  # of the stage in training
         self._learnt: set[str] = set()  # runs whose times are in the speed model
         self._rows = FollowedRows(worker.store)
-        # By mixer, of runs that have ended: the steps they were planned for, and those they made.
-        self._planned: Counter[str] = Counter()
-        self._made: Counter[str] = Counter()
-        rows = self._rows.read()
-        for row in rows:
-            self._note_end(row)
+        self._work = WorkLeft(self._speeds)  # knows how early runs end
         if worker.side_by_side:  # what joins is not measured
-            for run, steps, seconds in ended_runs(rows, worker.device):
+            for run, steps, seconds in ended_runs(self._rows.read(), worker.device):
+                self._work.note(run, steps)
                 self._speeds.learn(run, steps, seconds)
 
     def select(self, rows: Sequence[RunRow], stage: Stage) -> Selection | None:
@@ -155,8 +149,6 @@ class _Spending:
         """The selection with the runs that should end in time beside those chosen before, if as
         many end early as have so far.
         """
-        if not self._joins:
-            return None
         rows = self._rows.read()
         self.learn(rows)
         waiting = [row for row in rows if row.status == "todo" and row.run_id in self._chosen]
@@ -169,7 +161,7 @@ class _Spending:
         for run, run_steps in self._worker.left_in_training:
             left_s -= self._seconds(run, run_steps)
         joining: list[RunSpec] = []
-        for same in self._by_shape(self._parse(rows, stage), stage):
+        for same in order_shapes(self._parse(rows, stage), stage.ranks, self._run_s):
             # All runs of a shape, also if there are fewer places: each pack is to be large.
             ending = same[: min(FULL, max(0, int(left_s / self._run_s(same[0]))))]
             joining += ending
@@ -187,7 +179,8 @@ class _Spending:
         new = [row for row in ended if row.run_id not in self._learnt]
         self._learnt |= {row.run_id for row in new}
         for row in new:
-            self._note_end(row)
+            if row.status == "done" and row.steps:
+                self._work.note(self._specs[row.run_id], row.steps)
         learn_speeds(self._speeds, new, [self._specs[row.run_id] for row in new])
 
     def _parse(self, rows: Iterable[RunRow], stage: Stage) -> Sequence[RunSpec]:
@@ -196,27 +189,26 @@ class _Spending:
         self._specs |= {row.run_id: RunSpec.parse(row.spec) for row in rows if row.run_id in new}
         return self._worker.queue.home.prefer([self._specs[run_id] for run_id in stage.run_ids])
 
-    def _by_shape(self, runs: Sequence[RunSpec], stage: Stage) -> list[tuple[RunSpec, ...]]:
-        """The runs of each shape: those of earlier sweeps first, then the cheapest."""
-        return sorted(
-            group_by_shape(runs),
-            key=lambda same: (stage.ranks.get(same[0].run_id, 0), self._run_s(same[0])),
-        )
-
     def _run_s(self, run: RunSpec) -> float:
         return self._seconds(run, run.train.steps)
 
     def _seconds(self, run: RunSpec, run_steps: int) -> float:
-        """Seconds of so many run-steps of a shape, given that runs of its mixer end early."""
-        planned, made = (count[run.model.mixer.name] for count in (self._planned, self._made))
-        share = made / planned if planned else 1.0
-        return share * run_steps * (self._speeds.seconds(run) or FASTEST_S)
+        """Seconds of so many run-steps of a shape, given that such runs end early."""
+        return self._work.share(run) * run_seconds(self._speeds, run, run_steps)
 
-    def _note_end(self, row: RunRow) -> None:
-        mixer, planned = get_setting(row, MIXER), get_setting(row, "train.steps")
-        if row.status == "done" and row.steps and planned:
-            self._planned[mixer] += planned
-            self._made[mixer] += row.steps
+
+def run_seconds(speeds: SpeedModel, run: RunSpec, run_steps: int) -> float:
+    """Seconds of so many run-steps of a shape; never 0."""
+    return run_steps * (speeds.seconds(run) or FASTEST_S)
+
+
+def order_shapes(
+    runs: Sequence[RunSpec], ranks: Mapping[str, int], run_s: Callable[[RunSpec], float]
+) -> list[tuple[RunSpec, ...]]:
+    """The runs of each shape: those of the lowest rank first, then the cheapest."""
+    return sorted(
+        group_by_shape(runs), key=lambda same: (ranks.get(same[0].run_id, 0), run_s(same[0]))
+    )
 
 
 def select_affordable(
@@ -236,16 +228,13 @@ def select_affordable(
     """
 
     def run_s(run: RunSpec) -> float:
-        return run.train.steps * (speeds.seconds(run) or 0.0)
+        return run_seconds(speeds, run, run.train.steps)
 
-    groups = sorted(
-        group_by_shape(runs),
-        key=lambda group: (ranks.get(group[0].run_id, 0), run_s(group[0])),
-    )
+    groups = order_shapes(runs, ranks, run_s)
     chosen: list[RunSpec] = []
     for same in groups:
         run = same[0]
-        is_short = MEASURE_STEPS * (speeds.seconds(run) or 0.0) > MEASURE_SHARE * left_s
+        is_short = run_seconds(speeds, run, MEASURE_STEPS) > MEASURE_SHARE * left_s
         if is_short:
             ending = same[: int(left_s / run_s(run))]
             if ending and not chosen:

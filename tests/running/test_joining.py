@@ -148,15 +148,16 @@ def test_a_round_joins_as_a_whole_while_there_is_a_place(store, training, joinin
 
 @pytest.mark.parametrize(("made", "seconds"), [(None, 40.0), (40, 40.0), (10, 10.0)])
 def test_runs_that_end_early_leave_time_to_others(tmp_path, make_run, made, seconds):
-    """Forty steps of a second each: by the share of their steps that ended runs of a mixer made."""
+    """Forty steps of a second each: by the share of their steps that ended runs made."""
     ended, other = (make_run({"seed": seed, "train.steps": 40}) for seed in (1, 2))
     with Store.create(tmp_path) as store:
         engine.plan(store, Sweep("one", "", (ended, other)))
         if made is not None:
             claims = store.claim([ended.run_id], "test", 60.0)
             last = Evaluation(made, 1.0, 1.0, 1.0, 1.0)
-            store.finish([Result(*claims.popitem(), "done", made, 1.0, last)])
-        worker = Worker(store, tmp_path, torch.device("cpu"))
+            result = Result(*claims.popitem(), "done", made, 1.0, last)
+            store.finish([replace(result, device=device_name(torch.device("cpu")))])
+        worker = Worker(store, tmp_path, torch.device("cpu"), side_by_side=True)
         known = spending._Spending(worker, Budget(1.0, 60.0), order_of(store, True), joins=True)
         known._speeds.measure(other, 1.0)
         assert known._run_s(other) == seconds

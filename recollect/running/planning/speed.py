@@ -8,7 +8,7 @@ differs between mixers by factors of tens, so each shape has its own.
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -176,11 +176,18 @@ class WorkLeft:
             each = self.speeds.seconds(run)
             if each is None:
                 return None
-            share = by_mixer.get(run.model.mixer.name, 1.0)
-            if self._planned[shape]:
-                share = self._expected[shape] / self._planned[shape]
-            total += each * (left - (1 - share) * self._waiting[shape])
+            total += each * (left - (1 - self._share(run, by_mixer)) * self._waiting[shape])
         return total
+
+    def share(self, run: RunSpec) -> float:
+        """The share of its steps that a run of this shape should make before it ends."""
+        return self._share(run, self._shares_by_mixer())
+
+    def _share(self, run: RunSpec, by_mixer: Mapping[str, float]) -> float:
+        planned = self._planned[run.shape_id]
+        if planned:
+            return self._expected[run.shape_id] / planned
+        return by_mixer.get(run.model.mixer.name, 1.0)
 
     def plan(self, run: RunSpec) -> None:
         """Add a run that has to be trained."""

@@ -11,29 +11,22 @@ from recollect.rows import Evaluation, RunRow
 from recollect.running.events import DeviceProgress, RunEnded, RunProgress
 from recollect.spec.run import RunSpec
 from recollect.store import Store
+from recollect.store.reading.followed import ChangedRows
 
 WINDOW_S = 20.0
 
 
 class StoreWatcher:
-    """Reports changes in a store.
-
-    It reads only the runs in training and those that ended since the last look, so its cost does
-    not grow with the size of the store.
-    """
+    """Reports changes in a store."""
 
     def __init__(self, store: Store):
-        self._store, self._rows = store, RowWatcher(store.rows())
-        self._unfinished = store.unfinished()
+        self._changed, self._rows = ChangedRows(store), RowWatcher(store.rows())
         self.ended = 0  # runs that ended since the start
 
     def changes(self) -> list[RunProgress | RunEnded]:
-        unfinished = self._store.unfinished()
-        ended = self._unfinished.keys() - unfinished.keys()
-        training = [number for number, status in unfinished.items() if status == "running"]
-        self._unfinished = unfinished
-        self.ended += len(ended)
-        return self._rows.changes(self._store.rows([*ended, *training]))
+        changed = self._changed.read()
+        self.ended += sum(row.is_finished for row in changed)
+        return self._rows.changes(changed)
 
 
 class RowWatcher:
