@@ -24,6 +24,7 @@ stand beside it.
 - *Reproduced*: in all cells the claim names. Where the study does not name its cells: in every
   cell that was searched, {sizes:g} sizes at least, one of {length:g} tokens or more.
 - *Holds in n of m cells*: some hold; the others are open, or, of a claim that names none, fail.
+- *Fails in n of n cells*: of a claim that names none; too few to contradict it.
 - *Contradicted*: by a cell it names, or, where none is named, by a model that fails in every cell
   that was searched. One easy cell overturns nothing. The numbers say which cell, and how it was
   searched.
@@ -40,8 +41,9 @@ What a number means:
   may make of it, with the confidence that the search states. So is a window.
 - Claims about windows are judged at tau = {taus} and say so if these disagree; the
   verdict is that of the first.
-- How firm a verdict is: the share of {resamples} resamples with the same verdict. Each draws the
-  seeds of every rate anew, with replacement.
+- How firm a verdict is: the share of {resamples} resamples with the same verdict, and the share of
+  the most frequent other one. Each draws the seeds of every rate anew, with replacement; a rate
+  with one seed does not vary.
 - Where a rule allows for seed noise, a contradiction must exceed {noises:g} standard errors.
 - A diverged run counts as 0. Beside chance stands what position alone gives, which is more where
   queries follow the power law.

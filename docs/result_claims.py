@@ -5,26 +5,32 @@ from collections import Counter
 from page_parts import NONE, table
 
 from recollect.analysis import count_text
+from recollect.reports.paper.claims.verdicts import percent_text, shares_text
 
 UNDECIDED = "not enough data"
+MIXED = "holds in some cells and fails in others"
+# Of one claim and of several.
 ORDER = {
-    "reproduced": "reproduced",
-    "holds in part": "hold in part",
-    "contradicted": "contradicted",
-    UNDECIDED: "without enough data",
+    "reproduced": ("reproduced", "reproduced"),
+    "holds in part": ("holds in every cell measured so far", "hold in every cell measured so far"),
+    MIXED: (MIXED, "hold in some cells and fail in others"),
+    "fails in part": ("fails in every cell measured so far", "fail in every cell measured so far"),
+    "contradicted": ("contradicted", "contradicted"),
+    UNDECIDED: ("without enough data", "without enough data"),
 }
 
 
 def claims_section(verdicts):
     """Verdicts by recipe, claim by claim, and in how many of each kind they end."""
     text = "## The study's claims\n\n"
-    text += "Verdicts by recipe; in brackets the share of resampled seeds with the same verdict."
+    text += "Verdicts by recipe; in brackets the share of resampled seeds with the same verdict,"
+    text += " and with the most frequent other one. (ours): not in the study's words."
     text += (
         " [The rules](claims.md) are code; `recollect claims DIR...` prints the numbers and what"
     )
     text += " to train next.\n\n"
     for recipe, own in verdicts.items():
-        text += f"- `{recipe}`: {count_text(len(own), 'claim')}, {outcomes_text(own)}.\n"
+        text += f"- `{recipe}`: {claims_text(own)}.\n"
     lines = [
         (beside[0].claim.name, beside[0].claim.shown_statement, *map(verdict_text, beside))
         for beside in zip(*verdicts.values(), strict=True)
@@ -32,21 +38,39 @@ def claims_section(verdicts):
     return f"{text}\n{table(('claim', 'what it says', *verdicts), lines)}"
 
 
+def claims_text(own):
+    """Of 30 claims of the study: 3 reproduced, 14 hold ...; of 2 of ours: 1 holds ..."""
+    groups = [
+        (count_text(len(those), "claim") + words, outcomes_text(those))
+        for origin, words in (("study", " of the study"), ("ours", " of ours"))
+        if (those := [verdict for verdict in own if verdict.claim.origin == origin])
+    ]
+    return "; ".join(f"of {name}: {found}" for name, found in groups)
+
+
 def outcomes_text(own):
-    """3 reproduced, 16 hold in part, 2 contradicted, 11 without enough data"""
-    counts = Counter(verdict.outcome for verdict in own)
-    return ", ".join(f"{counts[kind]} {words}" for kind, words in ORDER.items() if counts[kind])
+    """3 reproduced, 14 hold in every cell measured so far, 2 contradicted, ..."""
+    counts = Counter(kind_of(verdict) for verdict in own)
+    return ", ".join(
+        f"{counts[kind]} {words[counts[kind] > 1]}" for kind, words in ORDER.items() if counts[kind]
+    )
+
+
+def kind_of(verdict):
+    is_mixed = verdict.outcome == "holds in part" and verdict.tally.fails
+    return MIXED if is_mixed else verdict.outcome
 
 
 def verdict_text(verdict):
-    firm = f" ({verdict.firmness:.0%})" if verdict.firmness is not None else ""
+    firm = f" ({shares_text(verdict)})" if verdict.firmness is not None else ""
     by_tau = f"; {verdict.disagreement}" if verdict.disagreement else ""
     return f"{verdict.words}{firm}{by_tau}"
 
 
 def contradicted_text(verdict):
-    """C4, "Zoology's grid can miss the window": in 100% of resampled seeds"""
-    firm = f"in {verdict.firmness:.0%} of resampled seeds" if verdict.firmness is not None else ""
+    """C4, "Zoology's grid can miss the window": in >99 % of resampled seeds"""
+    share = verdict.firmness
+    firm = f"in {percent_text(share)} of resampled seeds" if share is not None else ""
     doubt = "; ".join(filter(None, [firm, verdict.disagreement]))
     return f'{verdict.claim.name}, "{verdict.claim.statement}"{": " if doubt else ""}{doubt}'
 
@@ -55,7 +79,7 @@ def unlike_section(verdicts):
     """What did not come out as the study says, with the numbers and what may explain it; and the
     numbers of what does, recipe by recipe.
     """
-    unlike = [one for own in verdicts.values() for one in told(own) if one.tally.failing]
+    unlike = [one for own in verdicts.values() for one in told(own) if one.tally.fails]
     text = "## What did not reproduce\n"
     if not unlike:
         text += "\nNothing so far, where there are rows enough to say.\n"
@@ -63,11 +87,12 @@ def unlike_section(verdicts):
     holding = {
         recipe: like
         for recipe, own in verdicts.items()
-        if (like := [one for one in told(own) if not one.tally.failing])
+        if (like := [one for one in told(own) if not one.tally.fails])
     }
     if holding:
         text += "\n## What holds so far\n\n"
-        text += "Measured: of each claim the cell that comes nearest to failing.\n"
+        text += "Measured: of each claim the cell that comes nearest to failing, the noise of seeds"
+        text += " left out.\n"
     for recipe, like in holding.items():
         lines = [
             (f"{one.claim.name}: {one.claim.shown_statement}", one.words, numbers(one))

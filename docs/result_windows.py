@@ -6,7 +6,7 @@ import math
 
 from page_parts import NONE, table
 
-from recollect.analysis import count_text, ranking, rate_text, score_text, summarise
+from recollect.analysis import TAU, count_text, ranking, rate_text, score_text, summarise
 from recollect.analysis.seeds import TAUS, windows_by_threshold
 from recollect.errors import SpecError
 from recollect.plotting.text import mixer_title
@@ -14,6 +14,8 @@ from recollect.reports.paper.evidence import BUT, rows_by_recipe
 from recollect.reports.paper.searched import is_searched
 from recollect.reports.pictures import PictureRequest, Source
 from recollect.reports.pictures.shown import Shown
+from recollect.running.searching.edges import TOLERANCE
+from recollect.running.searching.outlook import window_outlook
 
 HEAD = ("task", "width", "layers", "model", "best score", "at rate")
 HEAD += (*(f"W({tau:g})" for tau in TAUS), "from – to", "G(4)", "steps to solve", "seeds")
@@ -81,7 +83,8 @@ def window_line(cell, summary):
     spread = f" ({score_text(min(scores))} to {score_text(max(scores))})" if len(scores) > 1 else ""
     seeds = {len(rate.scores) for rate in cell.runs.scored_rates}
     if is_searched(cell.runs):
-        widths = [width_text(found) for found in windows_by_threshold(cell.runs, TAUS)]
+        found = windows_by_threshold(cell.runs, TAUS)
+        widths = [width_text(one, outlook_of(cell.runs, one.tau)) for one in found]
         reach = f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE
         known = *widths, reach, f"{summary.luck:.0%}"
     else:
@@ -91,7 +94,7 @@ def window_line(cell, summary):
         cell.place.width,
         cell.place.depth,
         cell.label,
-        score_text(best.mean) + spread,
+        score_text(best.mean) + (spread or "*"),
         rate_text(best.lr),
         *known,
         f"{summary.steps_to_solve:,.0f}" if summary.steps_to_solve is not None else "never",
@@ -103,11 +106,21 @@ def tried_text(runs):
     return f"{count_text(len(runs.scored_rates), 'rate')} tried"
 
 
-def width_text(found):
+def outlook_of(runs, tau=TAU):
+    """What untrained runs of a cell may make of its window; None if that is little."""
+    if not any(row.status == "todo" for row in runs.rows):
+        return None
+    outlook = window_outlook(runs, tau)
+    return None if outlook.is_within(TOLERANCE) else outlook
+
+
+def width_text(found, outlook):
+    mark, reach = ("~", f" {{{outlook.low:.2f}, {outlook.high:.2f}}}") if outlook else ("", "")
     if not found.decades and (not found.interval or found.interval[1] < 0.005):
-        return "none"
+        return f"{mark}none{reach}"
     interval = f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]" if found.interval else ""
-    return f"{'≥ ' if found.is_open else ''}{found.decades:.2f}{interval}"
+    width = f"{found.decades:.2f}" if found.decades else "none"
+    return f"{'≥ ' if found.is_open else mark}{width}{interval}{reach}"
 
 
 # ---- in short ----
@@ -149,7 +162,8 @@ def main_cells(recipe, rows, curves):
     """The main models by name, of each depth (negative), task and width."""
     found = {}
     for cell in Shown.of(Source(recipe, rows, curves)).cells:
-        if cell.label in MAIN:  # its plain form alone: an ablation says so in its name
+        # Its plain form alone: an ablation says so in its name.
+        if cell.label in MAIN and cell.runs.scored_rates:
             place = -int(cell.place.depth), cell.place.task, int(cell.place.width)
             found.setdefault(place, {})[cell.label] = cell.runs
     return found.items()
@@ -163,7 +177,7 @@ def order(entry):
 
 
 def decades_text(runs):
-    """2.6; ≥ 2.6; none, best 0.87; 2 rates tried; – of what was not run."""
+    """2.6; ≥ 2.6; ~2.6; none, best 0.87; 2 rates tried; – of what was not run."""
     if runs is None:
         return NONE
     window = runs.window()
@@ -171,4 +185,5 @@ def decades_text(runs):
         return f"{tried_text(runs)}, best {score_text(runs.best.mean)}"
     if window is None:
         return f"none, best {score_text(runs.best.mean)}"
-    return f"{'≥ ' if window.is_open else ''}{window.decades:.1f}"
+    mark = "≥ " if window.is_open else "~" if outlook_of(runs) else ""
+    return f"{mark}{window.decades:.1f}"

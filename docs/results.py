@@ -12,9 +12,11 @@ from pathlib import Path
 from gallery import comparing, picture_name
 from page_parts import HERE, NONE, shown, table, wrapped, write_png
 from result_claims import (
+    MIXED,
     claims_section,
+    claims_text,
     contradicted_text,
-    outcomes_text,
+    kind_of,
     statements,
     told,
     unlike_section,
@@ -38,18 +40,21 @@ from recollect.reports.paper.evidence import (
 )
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
+from recollect.running.searching.edges import TOLERANCE
 from recollect.spec.cell import cell_id
 
-HEAD = """# Results at the study's size
+HEAD = f"""# Results at the study's size
 
 What the stored rows of the study's own size say: its vocabulary, its lengths, its number of rows
 and epochs. Written by `make gallery` from `results/`; nothing here was typed by hand. The recipe
 (the choices that the study leaves open) is part of every result: a whole recipe has its name, a run
 that differs from one says in what.
 
-W(τ) is a window: the decades of learning rate, contiguous around the best one, where the mean score
-over seeds is at least τ; ≥ where the grid ended first. In square brackets: 95 % bootstrap intervals
-over seeds, where every rate has three or more.
+W(τ) is a window: the decades of the widest contiguous range of learning rates where the mean score
+over seeds is at least τ, and somewhere the best to 0.01; ≥ where the grid ended first. In square
+brackets: 95 % bootstrap intervals over seeds, where every rate has three or more. ~ marks a window
+that untrained runs of its grid may move by more than {TOLERANCE:g} decades, in braces from where to
+where; * marks the best score of a single seed.
 """
 BOUND = "the difference is a bound of one side alone"
 
@@ -78,12 +83,16 @@ def page(stores, pictures, save=write_png):
 
 def summary_section(stores, results, verdicts, causes):
     """What a reader takes away, of the first recipe with results: the study's own where it has."""
-    rows = rows_by_recipe(row for row in results.rows if row.has_result)
+    # With the runs that are not trained yet, which may still move a window.
+    rows = {
+        recipe: own
+        for recipe, own in rows_by_recipe(results.rows).items()
+        if any(row.has_result for row in own)
+    }
     recipe = next((name for name in verdicts if name in rows), next(iter(verdicts)))
     own = verdicts[recipe]
     lines = [
-        f"Of {count_text(len(own), 'claim')} of the study, under the recipe `{recipe}`: "
-        f"{outcomes_text(own)}.",
+        f"Under the recipe `{recipe}`, {claims_text(own)}.",
         *contradictions(own),
         *largest_changes(causes),
         cost_text(stores),
@@ -102,7 +111,7 @@ def summary_section(stores, results, verdicts, causes):
 def contradictions(own):
     """The claims that the rows contradict, and those that fail in a cell."""
     against = [one for one in told(own) if one.outcome == "contradicted"]
-    partly = [one for one in told(own) if one.tally.failing and one not in against]
+    partly = [one for one in told(own) if kind_of(one) == MIXED]
     lines = [f"Contradicted: {contradicted_text(one)}." for one in against]
     if partly:
         names = and_text([one.claim.name for one in partly])
@@ -260,17 +269,24 @@ def gain_text(gain):
 
 
 def cause_sentences(causes):
-    """Which changes count: those whose interval leaves out zero."""
+    """Which changes count: those whose interval leaves out zero; and which do not, or may not."""
     firm = [cause for cause in causes if cause.gains[0].is_firm]
-    open_ = sum(cause.gains[0].interval is None for cause in causes)
+    few = [cause for cause in causes if cause.gains[0].interval is None]
+    rest = [cause for cause in causes if cause not in firm and cause not in few]
     lines = [
         f"- {cause_title(cause)}: {'gains' if cause.gains[0].decades > 0 else 'loses'} "
         f"{abs(cause.gains[0].decades):.1f} decades of W({cause.gains[0].tau:g})."
         for cause in firm
     ]
-    if open_:
-        lines.append(f"- {count_text(open_, 'change')} of {len(causes)} with too few seeds to say.")
-    return "\n".join(lines or ["- No change is larger than what other seeds would make of it."])
+    lines = lines or ["- No change is larger than what other seeds would make of it."]
+    if rest:
+        names = and_text([cause_title(cause) for cause in rest])
+        lines.append(f"- Other seeds, or a wider grid, may turn the sign: {names}.")
+    if few:
+        lines.append(
+            f"- {count_text(len(few), 'change')} of {len(causes)} with too few seeds to say."
+        )
+    return "\n".join(lines)
 
 
 def cause_title(cause):

@@ -180,9 +180,10 @@ def _fastest(scored: Sequence[tuple[str, CellSummary]]) -> str:
         return ""
     first = [name for step, name in steps if step == steps[0][0]]
     (least, _), (most, last) = steps[0], steps[-1]
+    rates, verb = ("its best rate", "solves") if len(first) == 1 else ("their best rates", "solve")
     return (
-        f"At its best rate {and_text(first, 'or')} is solved first, after {least:,.0f} steps, and "
-        f"{last} last, after {most:,.0f}."
+        f"At {rates} {and_text(first)} {verb} it first, after {least:,.0f} steps, and {last} last, "
+        f"after {most:,.0f}."
     )
 
 
@@ -192,7 +193,9 @@ def _missed(searched: Sequence[tuple[str, CellSummary]]) -> str:
         for name, summary in searched
         if summary.window and not summary.window.is_open and summary.luck < 1
     ]
-    return f"A grid of four rates may miss the window of {and_text(missed)}." if missed else ""
+    if not missed:
+        return ""
+    return f"A grid of four rates, shifted at random, may miss the window of {and_text(missed)}."
 
 
 def _bound(window: Window) -> str:

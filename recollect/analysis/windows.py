@@ -1,7 +1,10 @@
 """Windows of learning rates that work, and the probability that a sparse grid hits one.
 
-Window W(tau): the decades of learning rate, contiguous around the best one, where the score is at
-least tau. An edge lies between the last rate inside and the first outside, interpolated linearly in
+Window W(tau): the widest contiguous range of learning rates, in decades, where the score is at
+least tau everywhere and within AS_GOOD of the best score somewhere. A single rate that happens to
+score a little more than a whole range elsewhere is thus not taken for the window.
+
+An edge lies between the last rate inside and the first outside, interpolated linearly in
 log10(rate). Where the grid ends before the score falls, the edge is the last rate tried and the
 window is *open* there: the true window is at least that wide.
 
@@ -18,11 +21,15 @@ is hit by one point at most.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from recollect.errors import SpecError
 
 TAU = 0.9  # default for the score from which a cell counts as solved
+# A rate is as good as the best one if its score is this near: below a hundredth two scores coincide
+# in a figure, and it is about the error of an evaluation.
+AS_GOOD = 0.01
+ROUNDING = 1e-12  # scores, and widths in decades, that differ by no more are equal
 # The four rates of the grid behind most published numbers.
 ZOOLOGY_RATES = (1e-4, 10 ** (-10 / 3), 10 ** (-8 / 3), 1e-2)
 # A grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate.
@@ -72,19 +79,19 @@ def mean_score(scores: Collection[float]) -> float:
 
 
 def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TAU) -> Window | None:
-    """Return the window around the best of `scores`, one per ascending rate; None if below tau."""
+    """Return the window of `scores`, one per ascending rate; None if all are below tau.
+
+    Of equally wide ranges it is the one with the best score, then the middle one.
+    """
     _check(rates, scores, tau)
-    if not scores or scores[best_index(scores)] < tau:
-        return None
-    first = last = best_index(scores)
-    while first > 0 and scores[first - 1] >= tau:
-        first -= 1
-    while last + 1 < len(scores) and scores[last + 1] >= tau:
-        last += 1
-    open_low, open_high = first == 0, last == len(scores) - 1
-    low = rates[first] if open_low else _crossing(rates, scores, first, first - 1, tau)
-    high = rates[last] if open_high else _crossing(rates, scores, last, last + 1, tau)
-    return Window(tau, low, high, open_low, open_high)
+    runs = _good_runs(scores, tau)
+    windows = [_span(rates, scores, first, last, tau) for first, last in runs]
+    if len(windows) < 2:
+        return windows[0] if windows else None
+    widest = max(window.decades for window in windows)
+    tied = [place for place, own in enumerate(windows) if own.decades >= widest - ROUNDING]
+    tops = [max(scores[first : last + 1]) for first, last in (runs[place] for place in tied)]
+    return windows[tied[best_index(tops)]]
 
 
 def grid_luck(
@@ -103,6 +110,31 @@ def grid_luck(
     inside = math.log10(min(window.high, high)) - math.log10(max(window.low, low))
     slice_width = (math.log10(high) - math.log10(low)) / points
     return min(1.0, max(0.0, inside) / slice_width)
+
+
+def _good_runs(scores: Sequence[float], tau: float) -> list[tuple[int, int]]:
+    """Return the first and last index of each run of scores of at least tau that contains one as
+    good as the best.
+    """
+    if not scores:
+        return []
+    good = max(scores) - AS_GOOD - ROUNDING
+    found = []
+    for is_inside, group in groupby(range(len(scores)), lambda index: scores[index] >= tau):
+        run = list(group)
+        if is_inside and max(scores[index] for index in run) >= good:
+            found.append((run[0], run[-1]))
+    return found
+
+
+def _span(
+    rates: Sequence[float], scores: Sequence[float], first: int, last: int, tau: float
+) -> Window:
+    """Return the window of the run from index `first` to `last`."""
+    open_low, open_high = first == 0, last == len(scores) - 1
+    low = rates[first] if open_low else _crossing(rates, scores, first, first - 1, tau)
+    high = rates[last] if open_high else _crossing(rates, scores, last, last + 1, tau)
+    return Window(tau, low, high, open_low, open_high)
 
 
 def _crossing(

@@ -112,8 +112,9 @@ class Results:
         return frames.curves_frame(self.runs)
 
     def windows(self, tau: float = TAU) -> "pandas.DataFrame":
-        """One line per cell (all runs that differ only in rate and seed): the decades of learning
-        rate, contiguous around the best, where the mean score is at least `tau`.
+        """One line per cell (all runs that differ only in rate and seed): the decades of the widest
+        contiguous range of learning rates where the mean score is at least `tau` everywhere and
+        within 0.01 of the best somewhere.
 
         `decades` is 0 where no rate reaches tau, and a lower bound where `open_low` or `open_high`
         says that the grid ended first; `decades_low` and `decades_high` are its 95 % interval over

@@ -209,8 +209,8 @@ def claims(
     ] = False,
     output: Output = None,
 ) -> None:
-    """Judge every claim of the study, by recipe: reproduced, holds in n of m cells, contradicted,
-    or not enough data and what to train next.
+    """Judge every claim of the study, by recipe: reproduced, holds or fails in n of m cells,
+    contradicted, or not enough data and what to train next.
     """
     from recollect.reports.paper.claims import verdicts as shown
     from recollect.reports.paper.claims.asking import choose_claims, judge_results

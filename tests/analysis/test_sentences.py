@@ -142,9 +142,24 @@ def test_cells_are_ranked_by_window_and_told_apart_by_steps_and_luck():
     assert ranked({"a": 3, "b": 1, "c": 2}, b=NARROW, a=WIDE, c=NEVER) == [
         "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2); then b (0.1).",
         "c (best 0.500) stays below 0.9 at every rate tried.",
-        "At its best rate b is solved first, after 100 steps, and a last, after 300.",
-        "A grid of four rates may miss the window of b (found with probability 8%).",
+        "At its best rate b solves it first, after 100 steps, and a last, after 300.",
+        "A grid of four rates, shifted at random, may miss the window of b (found with probability "
+        "8%).",
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ({"a": 1, "b": 3, "c": 1}, "At their best rates a and c solve it first, after 100 steps,"),
+        ({"a": 3, "b": 1, "c": 3}, "At its best rate b solves it first, after 100 steps,"),
+        ({"a": 1, "b": 1, "c": 1, "d": 20}, "At their best rates a, b and c solve it first, after"),
+    ],
+)
+def test_models_solve_the_task_alone_or_together(steps, text):
+    [found] = [own for own in ranked(steps, **dict.fromkeys(steps, WIDE)) if "first" in own]
+    assert found.startswith(text)
+    assert " or " not in found
 
 
 def test_a_ranking_leaves_out_what_does_not_differ():
@@ -172,7 +187,7 @@ def test_of_a_cell_that_was_not_searched_only_its_window_goes_unsaid():
     assert found == [
         "The widest window is that of a, 1.2 decades (7.2e-4 to 1.15e-2).",
         "c (best 0.500) stays below 0.9 at every rate tried.",
-        "At its best rate b is solved first, after 100 steps, and a last, after 300.",
+        "At its best rate b solves it first, after 100 steps, and a last, after 300.",
     ]
 
 

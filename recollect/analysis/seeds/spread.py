@@ -8,7 +8,7 @@ has width 0 and no edges.
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.resampling import Interval, draw_means, percentile_interval
+from recollect.analysis.seeds.resampling import Interval, draw_windows, percentile_interval
 from recollect.analysis.windows import TAU, Window, find_window
 
 
@@ -34,19 +34,19 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     if not seeds:
         return None
     alone = [_decades(_window_of_seed(cell, seed, tau)) for seed in seeds]
-    lrs = [rate.lr for rate in cell.scored_rates]
-    windows = [find_window(lrs, means, tau) for means in draw_means(cell)]
-    if not windows:
+    drawn = draw_windows(cell, (tau,))
+    if drawn is None:
         return SeedSpread(len(seeds), min(alone), max(alone), None)
-    solved = [window for window in windows if window]
+    [found] = drawn
+    solved = len(found.low)
     return SeedSpread(
         seeds=len(seeds),
         low=min(alone),
         high=max(alone),
-        interval=percentile_interval([_decades(window) for window in windows]),
-        low_edge=percentile_interval([window.low for window in solved]) if solved else None,
-        high_edge=percentile_interval([window.high for window in solved]) if solved else None,
-        solved_share=len(solved) / len(windows),
+        interval=percentile_interval(found.widths),
+        low_edge=percentile_interval(found.low) if solved else None,
+        high_edge=percentile_interval(found.high) if solved else None,
+        solved_share=solved / len(found.widths),
     )
 
 

@@ -11,10 +11,10 @@ from recollect.analysis.cells import Cell
 from recollect.analysis.seeds.resampling import (
     RESAMPLES,
     Interval,
-    draw_means,
+    draw_windows,
     percentile_interval,
 )
-from recollect.analysis.windows import TAU, find_window
+from recollect.analysis.windows import TAU, Window, find_window
 
 # The thresholds at which claims are judged: this package's, the study's, and one near the top.
 TAUS = (TAU, 0.95, 0.98)
@@ -38,25 +38,20 @@ def windows_by_threshold(
     rates = cell.scored_rates
     if not rates:
         return ()
-    lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
     # The same draws serve every tau, so that within each draw the width never grows with tau.
-    drawn = draw_means(cell, resamples)
-    return tuple(_at(tau, lrs, means, drawn) for tau in taus)
+    drawn = draw_windows(cell, taus, resamples)
+    intervals = [percentile_interval(own.widths) for own in drawn] if drawn else [None] * len(taus)
+    lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
+    return tuple(
+        _point(tau, find_window(lrs, means, tau), interval)
+        for tau, interval in zip(taus, intervals, strict=True)
+    )
 
 
-def _at(
-    tau: float, lrs: Sequence[float], means: Sequence[float], drawn: Sequence[Sequence[float]]
-) -> ThresholdWindow:
-    found = find_window(lrs, means, tau)
-    widths = [_decades(lrs, scores, tau) for scores in drawn]
+def _point(tau: float, found: Window | None, interval: Interval | None) -> ThresholdWindow:
     return ThresholdWindow(
         tau=tau,
         decades=found.decades if found else 0.0,
         is_open=bool(found and found.is_open),
-        interval=percentile_interval(widths) if widths else None,
+        interval=interval,
     )
-
-
-def _decades(lrs: Sequence[float], scores: Sequence[float], tau: float) -> float:
-    found = find_window(lrs, scores, tau)
-    return found.decades if found else 0.0

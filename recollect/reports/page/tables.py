@@ -217,7 +217,9 @@ def claims_count(claims: Sequence[ShownClaim]) -> str:
 
 
 def _kind(verdict: str) -> str:
-    return "holds in part" if verdict.startswith("holds in ") else verdict
+    """The verdict without its numbers of cells."""
+    in_part = [verb for verb in ("holds", "fails") if verdict.startswith(f"{verb} in ")]
+    return f"{in_part[0]} in part" if in_part else verdict
 
 
 def _versions_text(versions: dict[str, str]) -> str:

@@ -8,15 +8,15 @@ over seeds, with independent draws for the two cells.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from recollect.analysis import Cell, group_cells
 from recollect.analysis.mixer_options import MIXER_OPTIONS, part_text
 from recollect.analysis.naming import Settings, differing_keys, short_labels
 from recollect.analysis.seeds import TAUS, Interval, percentile_interval
-from recollect.analysis.seeds.resampling import draw_means
+from recollect.analysis.seeds.resampling import draw_windows
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
-from recollect.analysis.windows import find_window
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
 from recollect.reports.paper.searched import is_searched
@@ -27,6 +27,9 @@ from recollect.spec.model import ModelSpec
 from recollect.spec.recipes import recipe_of
 from recollect.spec.recipes.label import EVALUATION_KEYS
 from recollect.spec.train import TrainSpec
+
+if TYPE_CHECKING:
+    from recollect.analysis.seeds.drawn_windows import Floats
 
 # Two cells are compared only if these agree: the task, its size, and the shape of the model.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
@@ -90,7 +93,7 @@ class Cause:
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
     """All pairs whose first cell follows the recipe, ordered by cell, then by decreasing gain."""
     cells = [cell for cell in group_cells(list(rows)) if is_searched(cell)]
-    measured = {cell_id(cell.rows[0].spec): _Measured(cell) for cell in cells}
+    measured = {cell_id(cell.rows[0].spec): _Measured(cell, taus) for cell in cells}
     flats = [_settings(cell) for cell in cells]
     found = []
     for base, own in zip(cells, flats, strict=True):
@@ -141,10 +144,9 @@ def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
 class _Measured:
     """A cell with the widths of its window over resampled seeds. Many pairs share it."""
 
-    def __init__(self, cell: Cell):
+    def __init__(self, cell: Cell, taus: Sequence[float]):
         self.cell = cell
-        self._means: list[tuple[float, ...]] = []  # one tuple per resample: the mean at each rate
-        self._widths: dict[float, list[float]] = {}  # by tau: one width per resample
+        self.taus = taus
 
     def is_open(self, tau: float) -> bool:
         window = self.cell.window(tau)
@@ -154,25 +156,21 @@ class _Measured:
         window = self.cell.window(tau)
         return window.decades if window else 0.0
 
-    def resampled(self, tau: float) -> list[float] | None:
-        """The width of the window in each resample; None if there are too few seeds."""
-        if not self._means:
-            # Every cell has its own draws, so that the two sides of a pair are independent.
-            self._means = draw_means(self.cell, draws=cell_id(self.cell.rows[0].spec))
-        if not self._means:
+    @cached_property
+    def resampled(self) -> "dict[float, Floats] | None":
+        """By tau, the width of the window in each resample; None if there are too few seeds.
+
+        Every cell has its own draws, so that the two sides of a pair are independent.
+        """
+        drawn = draw_windows(self.cell, self.taus)
+        if drawn is None:
             return None
-        if tau not in self._widths:
-            lrs = [rate.lr for rate in self.cell.scored_rates]
-            windows = [find_window(lrs, means, tau) for means in self._means]
-            self._widths[tau] = [window.decades if window else 0.0 for window in windows]
-        return self._widths[tau]
+        return {tau: found.widths for tau, found in zip(self.taus, drawn, strict=True)}
 
 
 def _gain(before: _Measured, after: _Measured, tau: float) -> Gain:
-    first, second = before.resampled(tau), after.resampled(tau)
-    interval = None
-    if first is not None and second is not None:
-        interval = percentile_interval([b - a for a, b in zip(first, second, strict=True)])
+    first, second = before.resampled, after.resampled
+    interval = percentile_interval(second[tau] - first[tau]) if first and second else None
     return Gain(
         tau,
         before.decades(tau),

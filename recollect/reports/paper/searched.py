@@ -7,23 +7,44 @@ is narrow nor that it has none.
 import math
 from itertools import pairwise
 
-from recollect.analysis import Cell
+from recollect.analysis import Cell, Window
 from recollect.reports.paper.claims.thresholds import FINEST_STEP, LEAST_SPAN
+
+EDGE_STEP = 0.67  # decades: one step of Zoology's grid, which small presets and cards have too
+SAME_RATE = 1 + 1e-9  # an edge is computed, and may lie on a rate
 
 
 def is_searched(cell: Cell) -> bool:
     """Whether the window of a cell is known.
 
-    It is known if the rates around each of its ends are at most FINEST_STEP apart. It is also known
-    after a search over LEAST_SPAN that found no window, or one that reaches the end of the grid.
+    Around each end of a window inside the grid, the rates must be at most EDGE_STEP apart. If
+    there is no window, or if it reaches the end of the grid, the search must have covered
+    LEAST_SPAN without a gap above 2 * FINEST_STEP.
     """
-    lrs = [rate.lr for rate in cell.scored_rates]
-    if not lrs:
-        return False
     window = cell.window()
-    ends = [window.low, window.high] if window and not window.is_open else []
-    around = [math.log10(b / a) for a, b in pairwise(lrs) for end in ends if a <= end <= b]
-    if ends and max(around, default=math.inf) <= FINEST_STEP:
-        return True
-    gaps = [math.log10(b / a) for a, b in pairwise(lrs)]
-    return math.log10(lrs[-1] / lrs[0]) >= LEAST_SPAN and max(gaps) <= 2 * FINEST_STEP
+    if window and max(_end_gaps(cell, window), default=0.0) > EDGE_STEP:
+        return False
+    return bool(window and not window.is_open) or _is_wide_search(cell)
+
+
+def _end_gaps(cell: Cell, window: Window) -> list[float]:
+    """The decades between the last rate inside and the first outside, for each end in the grid."""
+    lrs = [rate.lr for rate in cell.scored_rates]
+    inside = [
+        place
+        for place, rate in enumerate(cell.scored_rates)
+        if rate.mean >= window.tau and window.low / SAME_RATE <= rate.lr <= window.high * SAME_RATE
+    ]
+    gaps = []
+    if not window.open_low:
+        gaps.append(math.log10(lrs[inside[0]] / lrs[inside[0] - 1]))
+    if not window.open_high:
+        gaps.append(math.log10(lrs[inside[-1] + 1] / lrs[inside[-1]]))
+    return gaps
+
+
+def _is_wide_search(cell: Cell) -> bool:
+    lrs = [rate.lr for rate in cell.scored_rates]
+    if not lrs or math.log10(lrs[-1] / lrs[0]) < LEAST_SPAN:
+        return False
+    return max(math.log10(b / a) for a, b in pairwise(lrs)) <= 2 * FINEST_STEP

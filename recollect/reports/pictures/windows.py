@@ -60,7 +60,7 @@ def draw(shown: Shown, look: Look) -> Figure:
         ]
         score = small_print.score_label(shown.runs)
         what = (
-            f"W(τ): the decades of learning rate, contiguous around the best one (white), at which "
+            f"W(τ): the decades of learning rate, contiguous around a best one (white), at which "
             f"the mean {score} over {small_print.seeds_text(shown.runs)} is at least τ. Right: "
             f"W({look.tau:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
             "as a thin line at each edge: 95 % bootstrap intervals over seeds."

@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 from study_made import study_row, study_rows
 
-from recollect.analysis import group_cells
+from recollect.analysis import group_cells, seed_spread
+from recollect.analysis.seeds import percentile_interval
+from recollect.analysis.seeds.drawn_windows import find_windows
+from recollect.analysis.seeds.resampling import draw_means
 from recollect.reports.paper.causes import find_causes
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -92,6 +95,30 @@ def test_causes_stand_cell_by_cell_the_largest_gain_first():
         ("attention", "dropout 0 to 0.2"),
         ("mamba", "dropout 0 to 0.1"),
     ]
+
+
+def test_a_gain_rests_on_the_draws_of_its_two_cells():
+    """Independent of each other, and those of every other interval of the same cell."""
+    uneven = rows(low=3e-4, high=1e-2), rows(low=3e-4, high=1e-2, dropout=0.1)
+    failed = [
+        [replace(row, accuracy=0.1) if is_last_seed(row, 1e-2) else row for row in own]
+        for own in uneven
+    ]
+    [cause] = find_causes(failed[0] + failed[1], "plain")
+    for gain in cause.gains:
+        before, after = (
+            find_windows(list(RATES), draw_means(cell), gain.tau).widths
+            for cell in (cause.before, cause.after)
+        )
+        assert gain.interval == percentile_interval(after - before)
+        assert gain.interval[0] < -0.3 < 0.3 < gain.interval[1], "the same draws would cancel out"
+        assert [percentile_interval(own) for own in (before, after)] == [
+            seed_spread(cell, gain.tau).interval for cell in (cause.before, cause.after)
+        ]
+
+
+def is_last_seed(row, lr):
+    return (row.spec["train"]["lr"], row.spec["seed"]) == (lr, 3)
 
 
 def test_a_recipe_without_rows_has_no_causes():

@@ -52,8 +52,8 @@ def outcome(coverage: Coverage, found: Sequence[CellCheck]) -> str:
         (SOME, made((False, SIZES[0]), (None, SIZES[1])), "not enough data"),
         (SOME, made((False, SIZES[0]), (False, SIZES[1])), "contradicted"),
         # One easy cell, or easy cells alone, settle nothing.
-        (UNNAMED, made((False, SIZES[0])), "not enough data"),
-        (UNNAMED, made((False, SIZES[0]), (False, SIZES[1])), "not enough data"),
+        (UNNAMED, made((False, SIZES[0])), "fails in 1 of 1 cell"),
+        (UNNAMED, made((False, SIZES[0]), (False, SIZES[1])), "fails in 2 of 2 cells"),
         (UNNAMED, made((True, SIZES[0]), (True, SIZES[1])), "holds in 2 of 2 cells"),
         (UNNAMED, made((True, SIZES[0]), (None, SIZES[2])), "holds in 1 of 1 cell"),
         (UNNAMED, made((True, SIZES[0]), (True, SIZES[2])), "reproduced"),

@@ -76,24 +76,39 @@ def not_below(measure: Measure, threshold: float) -> Check:
     """Like at_least, but allow for the noise of the seeds.
 
     A shortfall that noise can explain does not fail the check. If the noise exceeds MOST_NOISE,
-    such a shortfall does not confirm it either, and the check stays open.
+    such a shortfall does not confirm it either, and the check stays open. The margin leaves the
+    allowance out: with it, the noisiest measure would look safest.
     """
     noise = NOISES * measure.noise
     check = at_least(measure, threshold - min(noise, MOST_NOISE))
-    return _unless_noisy(check, measure, measure.high < threshold - noise)
+    found = _unless_noisy(check, measure, measure.high < threshold - noise)
+    return replace(found, margin=measure.low - threshold) if found.holds else found
 
 
 def not_above(measure: Measure, threshold: float) -> Check:
     """Like at_most, but allow for the noise of the seeds as in not_below."""
     noise = NOISES * measure.noise
     check = at_most(measure, threshold + min(noise, MOST_NOISE))
-    return _unless_noisy(check, measure, measure.low > threshold + noise)
+    found = _unless_noisy(check, measure, measure.low > threshold + noise)
+    return replace(found, margin=threshold - measure.high) if found.holds else found
 
 
 def _unless_noisy(check: Check, measure: Measure, is_contradicted: bool) -> Check:
     if check.holds is not False or is_contradicted:
         return check
     return Check(None, measure.text, measure.lacks or f"more seeds than in {measure.text}")
+
+
+def clearly_above(measure: Measure, slack: float) -> Check:
+    """Whether a difference is at least `slack`. It fails only if it is not positive at all; one in
+    between is open, and no further run is wanted if it is known to lie there.
+    """
+    if measure.low >= slack:
+        return Check(True, measure.text, margin=measure.low - slack)
+    if measure.high <= 0:
+        return Check(False, measure.text, margin=measure.high)
+    alike = "" if measure.lacks else f" (within {slack:g} of each other)"
+    return Check(None, f"{measure.text}{alike}", measure.lacks, wants=measure.wants)
 
 
 def below(measure: Measure, threshold: float) -> Check:
@@ -184,7 +199,7 @@ def _open(parts: tuple[Check, ...], text: str, lacks: str) -> Check:
 def join(texts: Iterable[str], limit: int = MOST_TEXTS) -> str:
     """Join distinct texts: the first `limit` of them, and the number of the others."""
     told = list(dict.fromkeys(text for text in texts if text))
-    more = f" and {len(told) - limit} more" if len(told) > limit else ""
+    more = f"; and {len(told) - limit} more" if len(told) > limit else ""
     return "; ".join(told[:limit]) + more
 
 

@@ -18,6 +18,7 @@ from recollect.reports.paper.claims.thresholds import WINDOW, Threshold
 from recollect.reports.paper.claims.wanted import Want
 from recollect.reports.paper.study import SIZES
 
+LEAST_RIVAL = 0.1  # the share of resamples from which another verdict is named
 Origin = Literal["study", "ours"]
 Rule = Callable[[Group], Sequence[CellCheck]]
 
@@ -92,7 +93,8 @@ class Verdict:
     numbers: str  # the numbers that decided it, with the spread over seeds
     remark: str  # caveats, other readings, what holds at a reduced scale
     cells: tuple[CellCheck, ...] = ()
-    firmness: float | None = None  # the share of resamples of the seeds with the same verdict
+    # The verdicts on resampled seeds with their shares, the most frequent first.
+    resampled: tuple[tuple[Outcome, float], ...] = ()
     by_tau: tuple[tuple[float, Tally], ...] = ()  # only for a claim about windows
     wants: tuple[Want, ...] = ()  # untrained cells that may change the verdict
     # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's.
@@ -105,6 +107,17 @@ class Verdict:
     @property
     def words(self) -> str:
         return self.tally.words
+
+    @property
+    def firmness(self) -> float | None:
+        """The share of resamples of the seeds with the same verdict; None without resamples."""
+        return dict(self.resampled).get(self.outcome, 0.0) if self.resampled else None
+
+    @property
+    def rival(self) -> tuple[Outcome, float] | None:
+        """The other verdict that resampled seeds give most often, if not hardly ever."""
+        others = [(outcome, share) for outcome, share in self.resampled if outcome != self.outcome]
+        return others[0] if others and others[0][1] >= LEAST_RIVAL else None
 
     @property
     def figure(self) -> str:
@@ -122,9 +135,12 @@ class Verdict:
 
     @property
     def disagreement(self) -> str:
-        """The verdicts at each tau if they differ; empty if they agree."""
+        """The verdicts at each tau if they differ; empty if they agree.
+
+        They agree if all decided cells hold at each tau, or all fail, however many are decided.
+        """
         told = {tau: found for tau, found in self.by_tau if found.outcome != "not enough data"}
-        if len({found.outcome for found in told.values()}) < 2:
+        if len({(found.holding > 0, found.fails) for found in told.values()}) < 2:
             return ""
         return "depends on tau: " + ", ".join(
             f"{found.words} at {tau:g}" for tau, found in told.items()

@@ -15,7 +15,9 @@ from recollect.reports.paper.claims.roles import Role
 from recollect.reports.paper.claims.thresholds import LEAST_LENGTH, LEAST_SIZES
 from recollect.reports.paper.study import Size
 
-Outcome = Literal["reproduced", "holds in part", "contradicted", "not enough data"]
+Outcome = Literal["reproduced", "holds in part", "fails in part", "contradicted", "not enough data"]
+# The verdicts that further cells may change.
+OPEN_OUTCOMES: tuple[Outcome, ...] = ("holds in part", "fails in part", "not enough data")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class CellCheck:
     check: Check
     size: Size = (0, 0)
     role: Role | None = None
+    is_counted: bool = True  # False: a condition on all cells together
 
 
 def at_panel(panel: Panel, check: Check, role: Role | None = None) -> CellCheck:
@@ -67,12 +70,20 @@ class Tally:
     holding: int
     failing: int
     cells: int  # the number of named cells; if the claim names none, of decided cells
+    fails_together: bool = False  # a condition on all cells together fails
+
+    @property
+    def fails(self) -> bool:
+        """Whether anything is against the claim."""
+        return self.failing > 0 or self.fails_together
 
     @property
     def words(self) -> str:
-        """As a table prints it: "holds in 2 of 4 cells"."""
+        """As a table prints it: "holds in 2 of 4 cells", "fails in 1 of 1 cell"."""
         if self.outcome == "holds in part":
             return f"holds in {self.holding} of {count_cells(self.cells)}"
+        if self.outcome == "fails in part":
+            return f"fails in {self.failing} of {count_cells(self.cells)}"
         return self.outcome
 
     @property
@@ -111,8 +122,16 @@ def tally(coverage: Coverage, cells: Sequence[CellCheck], roles: Sequence[Role] 
         outcome = "contradicted"
     elif holding:
         outcome = "reproduced" if complete and not failing else "holds in part"
-    named = len(cells) if coverage.named else len(decided)
-    return Tally(outcome, len(holding), len(failing), named)
+    elif failing:
+        outcome = "fails in part"
+    counted = [cell for cell in (cells if coverage.named else decided) if cell.is_counted]
+    return Tally(
+        outcome,
+        sum(cell.is_counted for cell in holding),
+        sum(cell.is_counted for cell in failing),
+        len(counted),
+        any(not cell.is_counted for cell in failing),
+    )
 
 
 def together(coverage: Coverage, cells: Sequence[CellCheck]) -> Check:

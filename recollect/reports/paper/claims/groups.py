@@ -48,6 +48,7 @@ class Subject:
     cell: Cell
     flat: Mapping[str, Any]
     recipe: Mapping[str, Any]
+    trained: Cell | None = None  # of a resampled subject: its cell as it was trained
 
     @property
     def task(self) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class Subject:
 
     def redrawn(self, draw: random.Random) -> "Subject":
         """A copy of the subject with its seeds resampled."""
-        return replace(self, cell=resample(self.cell, draw))
+        return replace(self, cell=resample(self.cell, draw), trained=self.cell)
 
 
 @dataclass(frozen=True)
@@ -168,20 +169,26 @@ class Group:
             missing = unknown(role, place, math.inf)
             return replace(missing, wants=tuple(replace(w, search="edges") for w in missing.wants))
         name = subject_text(role, subject)
-        found = window(subject.cell, name, self.strict, self.tau, self.brief)
+        found = window(subject.cell, name, self.strict, self.tau, self.brief, subject.trained)
         wants = self.wants(role, subject, search="edges")
         return replace(found, wants=wants) if found.lacks else found
 
     def reaches(self, role: Role, panel: Panel) -> bool | None:
         """Whether the best score reaches tau. None while this is open.
 
-        A model that does not reach tau has no window, so nothing can be said about its width.
+        A model that does not reach tau has no window, so nothing can be said about its width. A
+        search for edges that found no window says so too, even if it did not look for the best
+        score.
         """
         score = self.score(role, panel)
-        return True if score.low >= self.tau else False if score.high < self.tau else None
+        if score.low >= self.tau:
+            return True
+        is_missing = score.high < self.tau or self.window(role, panel).high == 0
+        return False if is_missing else None
 
     def _tuned(self, role: Role, subject: Subject, cell: Cell) -> Measure:
-        found = tuned(cell, subject_text(role, subject), self.strict, self.brief)
+        name = subject_text(role, subject)
+        found = tuned(cell, name, self.strict, self.brief, subject.trained)
         wants = self.wants(role, subject, search="best") if found.lacks else ()
         likely = tuple(map(self._with_likely_rates, wants))
         return replace(found, noise=self._noise(role, subject), wants=likely)
@@ -208,10 +215,11 @@ class Group:
         place |= {"positions": want.positions} if want.positions else {}
         own = self.find(want.role, **place)
         tried = {rate.lr for rate in self.trusted_cell(own).scored_rates} if own else set()
+        # A rate with a single seed may be luck, which is good enough for a guess.
         others = [
-            (best.mean < self.tau, _distance(want, other), cell)
+            (best.mean < self.tau, _distance(want, other), other.cell)
             for other in self.subjects.get(want.role, ())
-            if (best := (cell := self.trusted_cell(other)).best)
+            if (best := self.trusted_cell(other).best)
         ]
         if self.brief or not others:
             return want

@@ -5,6 +5,7 @@ cell, the rule is applied to all rows, and the result is a remark.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,9 @@ from recollect.analysis import TAUS, Curves
 from recollect.reports.paper.claims.checks import Check, join
 from recollect.reports.paper.claims.claim import Claim, Verdict
 from recollect.reports.paper.claims.coverage import (
+    OPEN_OUTCOMES,
     CellCheck,
+    Outcome,
     Tally,
     count_cells,
     tally,
@@ -32,7 +35,7 @@ from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
 
 RESAMPLES = 100  # gives the share of equal verdicts to about 0.05
-NO_ROWS = "any run of this recipe at the study's scale"
+MOST_OPEN = 2  # open cells that are described; cells to train are listed elsewhere
 
 
 def judge(
@@ -81,7 +84,7 @@ def _judge_one(
     decided = [entry for entry in found if entry[2].outcome != "not enough data"]
     group, cells, counted = (decided or found)[0]
     covered = _covers(recipe, claim.task)
-    is_open = counted.outcome in ("not enough data", "holds in part")
+    is_open = counted.outcome in OPEN_OUTCOMES
     known = counted.holding or counted.failing
     reduced = "" if known else _reduced(claim, subjects, curves, kept)
     others = [_otherwise(other, said, counted) for other, _, said in decided[1:]]
@@ -89,12 +92,12 @@ def _judge_one(
         claim=claim,
         recipe=recipe,
         tally=counted,
-        numbers=_numbers(counted, cells, bool(groups))
+        numbers=_numbers(claim, counted, cells, bool(groups))
         if covered
         else "this recipe says nothing about the task",
         remark=_remark(claim, _with_choices(group, bool(decided)), join(others), reduced),
         cells=cells,
-        firmness=_firmness(claim, group, counted, resamples) if decided and resamples else None,
+        resampled=_resampled(claim, group, resamples) if decided else (),
         by_tau=_by_tau(claim, group) if claim.has_window and decided else (),
         wants=_wants(cells) if is_open and covered else (),
         reduced=reduced,
@@ -102,26 +105,24 @@ def _judge_one(
 
 
 def _by_tau(claim: Claim, group: Group) -> tuple[tuple[float, Tally], ...]:
-    return tuple(
-        (tau, _tally(claim, claim.rule(replace(group, tau=tau, brief=True)))) for tau in TAUS
-    )
+    return tuple((tau, _tally(claim, claim.rule(replace(group, tau=tau)))) for tau in TAUS)
 
 
 def _tally(claim: Claim, cells: Sequence[CellCheck]) -> Tally:
     return tally(claim.coverage, cells, claim.models)
 
 
-def _firmness(claim: Claim, group: Group, counted: Tally, resamples: int) -> float:
-    """The share of resamples in which the verdict is the same.
+def _resampled(claim: Claim, group: Group, resamples: int) -> tuple[tuple[Outcome, float], ...]:
+    """The verdicts of all resamples with their shares, the most frequent first.
 
     Each resample draws the seeds of every rate with replacement, from a generator with a fixed
     seed.
     """
-    same = 0
-    for number in range(resamples):
-        redrawn = group.redrawn(random.Random(number))
-        same += _tally(claim, claim.rule(redrawn)).outcome == counted.outcome
-    return same / resamples
+    found = Counter(
+        _tally(claim, claim.rule(group.redrawn(random.Random(number)))).outcome
+        for number in range(resamples)
+    )
+    return tuple((outcome, count / resamples) for outcome, count in found.most_common())
 
 
 def _is_of(subject: Subject, recipe: str, varies: Sequence[str]) -> bool:
@@ -138,24 +139,30 @@ def _covers(recipe: str, task: str) -> bool:
     return base is not None and base.part_of(task) is not None
 
 
-def _numbers(counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
-    """How many cells agree, which comparisons fail or are tightest, and what is missing."""
+def _numbers(claim: Claim, counted: Tally, cells: Sequence[CellCheck], trained: bool) -> str:
+    """How many cells agree, which comparisons fail and which come nearest to it, and what else is
+    known or missing.
+    """
     failing = [cell.check for cell in cells if cell.check.holds is False]
     holding = sorted((cell.check for cell in cells if cell.check.holds), key=_margin)
-    shown = failing if failing and counted.outcome != "reproduced" else holding[:1]
-    if counted.outcome == "holds in part" and failing:
-        shown = [*failing[:1], *holding[:1]]
-    told = join(check.told for check in shown)
+    told = join(check.told for check in failing)
+    if not failing or counted.outcome == "reproduced":
+        told = join(check.told for check in holding[:1])
+    elif counted.outcome == "holds in part":
+        told = f"fails: {failing[0].told}; holds: {holding[0].told}"
     count = counted.counted if counted.cells > 1 else ""
-    if failing and counted.outcome == "not enough data":
+    if failing and counted.outcome in ("not enough data", "fails in part"):
         count = f"against it {count_cells(len(failing))}, too few to contradict it"
     parts = [f"{count}: {told}" if count and told else told or count]
-    if counted.outcome in ("not enough data", "holds in part"):
+    if counted.outcome in OPEN_OUTCOMES:
         waiting = [leaf for cell in cells for leaf in cell.check.leaves if leaf.holds is None]
-        known = [leaf.text for leaf in waiting if leaf.text]
         # Cells to train are listed elsewhere with their cost; list here what else is missing.
-        lacks = join(leaf.lacks for leaf in waiting if not leaf.wants) if trained else NO_ROWS
-        parts += [join(known)] if known and not told else []
+        settled = [leaf for leaf in waiting if not leaf.wants]
+        known = join((leaf.text for leaf in (settled if told else waiting)), MOST_OPEN)
+        lacks = join(leaf.lacks for leaf in settled)
+        if not trained:
+            lacks = f"any run of this recipe in its setting, {claim.setting}"
+        parts += [f"undecided: {known}" if told else known] if known else []
         parts += [f"missing: {lacks}"] if lacks else []
     return "; ".join(filter(None, parts))
 

@@ -28,12 +28,15 @@ from recollect.running.searching.edges import TOLERANCE as EDGE_TOLERANCE
 from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
-def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
+def tuned(
+    cell: Cell, name: str, strict: bool, brief: bool = False, trained: Cell | None = None
+) -> Measure:
     """The score at the best rate: exact after a proper search or if not `strict`, else a lower
     bound.
 
     `brief` omits every text but the name. It is for callers that need only the numbers, several
-    hundred times.
+    hundred times. `trained`: the cell as it was trained, if `cell` is a resample of it. What its
+    missing runs may change is then predicted once, from the trained cell.
     """
     whole, cell = cell, trusted(cell) if strict else cell
     best = cell.best
@@ -42,7 +45,7 @@ def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
     lacking = search_lacks(cell) if strict else ""
     planned = [rate.lr for rate in whole.rates]
     if lacking and not _grid_lacks(planned) and _is_searchable(whole) and is_covered(whole):
-        return _searched_best(whole, best, name, brief)
+        return _searched_best(whole, best, name, brief, trained or whole)
     return Measure(
         best.mean,
         1.0 if lacking else best.mean,
@@ -52,12 +55,20 @@ def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
     )
 
 
-def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False) -> Measure:
+def window(
+    cell: Cell,
+    name: str,
+    strict: bool,
+    tau: float,
+    brief: bool = False,
+    trained: Cell | None = None,
+) -> Measure:
     """W(tau) in decades; a lower bound if the grid ends inside the window.
 
-    After a proper search, a model that never reaches tau has a window of 0.
+    After a proper search, a model that never reaches tau has a window of 0. `brief` and `trained`
+    are as in `tuned`.
     """
-    searched = _searched_window(cell, name, tau, brief) if strict else None
+    searched = _searched_window(cell, name, tau, brief, trained or cell) if strict else None
     if searched is not None:
         return searched
     cell = trusted(cell) if strict else cell
@@ -86,44 +97,50 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
     return Measure(found.decades, found.decades, text)
 
 
-def _searched_best(cell: Cell, best: Rate, name: str, brief: bool) -> Measure:
+def _searched_best(cell: Cell, best: Rate, name: str, brief: bool, trained: Cell) -> Measure:
     """The best score of a cell with untrained runs, and how far these runs may raise it.
 
     `best` is the best of the rates with enough seeds.
     """
-    if brief:
-        return Measure(best.mean, best.mean, name, noise=standard_error([best]))
-    high = max(best.mean, best_outlook(cell).high)
+    known = _known_best(trained)
+    high = best.mean + max(0.0, best_outlook(trained).high - known)
     lacks = f"{name}: its best score to {BEST_TOLERANCE:g}"
     return Measure(
         best.mean,
-        high,
-        f"{name}: {_score_told(cell, best)[:-1]}; {_searched_told(cell, 'for its best')})",
+        min(1.0, high),
+        name if brief else f"{name}: {_score_told(trusted(cell), best)[:-1]}; {_tried_told(cell)})",
         lacks if high > best.mean + BEST_TOLERANCE else "",
         noise=standard_error([best]),
     )
 
 
-def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
+def _known_best(cell: Cell) -> float:
+    best = trusted(cell).best
+    assert best is not None
+    return best.mean
+
+
+def _searched_window(
+    cell: Cell, name: str, tau: float, brief: bool, trained: Cell
+) -> Measure | None:
     """The window of a cell with untrained runs; None if these runs may change it noticeably."""
     if not cell.scored_rates or not _is_searchable(cell):
         return None
-    found = cell.window(tau)
-    if brief:
-        width = found.decades if found else 0.0
-        return Measure(width, math.inf if found and found.is_open else width, name)
-    outlook = window_outlook(cell, tau)
+    outlook = window_outlook(trained, tau)
     if not outlook.is_within(EDGE_TOLERANCE):
         return None
-    told = f"; {_searched_told(cell, 'at its edges')}"
+    found = cell.window(tau)
+    told = "" if brief else f"; {_tried_told(cell)}"
     if found is None:
         assert cell.best is not None
-        return Measure(0.0, 0.0, f"{name}: no window, {_score_told(cell, cell.best)}{told}")
-    text = f"{name}: {decades_text(found)[:-1]}{told})"
+        text = name if brief else f"{name}: no window, {_score_told(cell, cell.best)}{told}"
+        return Measure(0.0, 0.0, text)
+    text = name if brief else f"{name}: {decades_text(found)[:-1]}{told})"
+    low = max(0.0, found.decades + outlook.low - outlook.decades)
     if found.is_open:
         sides = " and ".join(_open_sides(found.open_low, found.open_high))
-        return Measure(outlook.low, math.inf, text, f"{name}: {sides} rates")
-    return Measure(outlook.low, outlook.high, text)
+        return Measure(low, math.inf, text, f"{name}: {sides} rates")
+    return Measure(low, found.decades + outlook.high - outlook.decades, text)
 
 
 def _is_searchable(cell: Cell) -> bool:
@@ -139,9 +156,10 @@ def _is_searchable(cell: Cell) -> bool:
     )
 
 
-def _searched_told(cell: Cell, how: str) -> str:
+def _tried_told(cell: Cell) -> str:
     todo = sum(row.status == "todo" for row in cell.rows)
-    return f"searched {how}, {len(cell.rows) - todo} of {len(cell.rows)} runs"
+    tried = len(cell.scored_rates)
+    return f"searched with {len(cell.rows) - todo} of {len(cell.rows)} runs at {tried} rates"
 
 
 def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from recollect.reports.paper.claims.wanted import NextCell, next_cells
 STYLES: dict[Outcome, str] = {
     "reproduced": "green",
     "holds in part": "yellow",
+    "fails in part": "magenta",
     "contradicted": "red",
     "not enough data": "dim",
 }
@@ -159,6 +160,7 @@ def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
                 "fail": verdict.tally.failing,
             },
             "firmness": verdict.firmness,
+            "resampled": dict(verdict.resampled),
             "by_tau": {f"{tau:g}": found.words for tau, found in verdict.by_tau},
             "numbers": verdict.numbers,
             "reduced": verdict.reduced,
@@ -185,11 +187,11 @@ def to_json(found: ByRecipe) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """The recipe, the number of claims, and how many claims have each verdict."""
+    """The recipe, the number of claims, and how many claims have each verdict that occurs."""
     counted = Counter(verdict.outcome for verdict in verdicts)
     name = f"{without_controls(verdicts[0].recipe)}: " if verdicts else ""
     return f"{name}{count_text(len(verdicts), 'claim')}: " + ", ".join(
-        f"{counted[outcome]} {outcome}" for outcome in STYLES
+        f"{counted[outcome]} {outcome}" for outcome in STYLES if counted[outcome]
     )
 
 
@@ -210,7 +212,8 @@ def details(verdict: Verdict) -> list[str]:
 def firm_text(verdict: Verdict) -> str:
     """The share of resamples with the same verdict, and whether the verdict depends on tau."""
     share = (
-        f"the same verdict in {_percent(verdict.firmness)} of resampled seeds"
+        f"the same verdict in {percent_text(verdict.firmness)} of resampled seeds"
+        f"{_rival_text(verdict)}"
         if verdict.firmness is not None
         else ""
     )
@@ -220,7 +223,7 @@ def firm_text(verdict: Verdict) -> str:
 
 def firm_words(verdict: Verdict) -> str:
     """The text of `firm_text` in a few words, for use under a heading."""
-    share = "" if verdict.firmness is None else _percent(verdict.firmness)
+    share = "" if verdict.firmness is None else shares_text(verdict)
     agree = "at every tau" if verdict.by_tau and not verdict.disagreement else ""
     return ", ".join(filter(None, [share, verdict.disagreement or agree]))
 
@@ -251,11 +254,24 @@ def without_controls(text: str) -> str:
 
 
 def _short(verdict: Verdict) -> str:
-    firm = "" if verdict.firmness is None else f" ({_percent(verdict.firmness)})"
+    firm = "" if verdict.firmness is None else f" ({shares_text(verdict)})"
     tau = ", depends on tau" if verdict.disagreement else ""
     return f"{verdict.words}{firm}{tau}"
 
 
-def _percent(share: float) -> str:
-    """Format a share. 100 % is never shown, since a sample cannot show certainty."""
-    return ">99 %" if share > 0.99 else f"{100 * share:.0f} %"
+def shares_text(verdict: Verdict) -> str:
+    """The share of resampled seeds with the same verdict, and the most frequent other verdict:
+    "51 %, contradicted in 49 %".
+    """
+    return f"{percent_text(verdict.firmness or 0.0)}{_rival_text(verdict)}"
+
+
+def _rival_text(verdict: Verdict) -> str:
+    return f", {verdict.rival[0]} in {percent_text(verdict.rival[1])}" if verdict.rival else ""
+
+
+def percent_text(share: float) -> str:
+    """Format a share. Neither 0 % nor 100 % is shown, since a sample cannot show certainty."""
+    if share > 0.99:
+        return ">99 %"
+    return "<1 %" if share < 0.01 else f"{100 * share:.0f} %"

@@ -142,7 +142,7 @@ def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str, lines: int) -> N
 def _notes(causes: Sequence[Cause]) -> list[str]:
     bounds = any(gain.is_bound for cause in causes for gain in cause.gains[:1])
     notes = [
-        f"W({_tau(causes)}): the decades of learning rate around the best one where the mean score "
+        f"W({_tau(causes)}): the decades of learning rate around a best one where the mean score "
         f"over seeds is at least {_tau(causes)}; 0 where it is nowhere. Intervals: 95 %, seeds "
         "drawn again, both sides independently."
     ]

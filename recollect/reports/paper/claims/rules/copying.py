@@ -8,6 +8,8 @@ from recollect.reports.paper.claims.checks import (
     at_least,
     at_most,
     difference,
+    every,
+    join,
     not_above,
 )
 from recollect.reports.paper.claims.claim import claim
@@ -18,8 +20,10 @@ from recollect.reports.paper.claims.thresholds import (
     COPY_FAILS,
     COPY_HALF,
     COPY_NARROWER,
+    NARROW,
     NOISES,
     SOLVED,
+    WIDE,
     WINDOW,
 )
 
@@ -92,15 +96,15 @@ def width_copies(group: Group) -> list[CellCheck]:
     "strings",
     figure="fig5",
     roles=(ROPE, MAMBA),
-    thresholds=(WINDOW, COPY_NARROWER),
+    thresholds=(WINDOW, WIDE, NARROW, COPY_NARROWER),
     runs=("fig5",),
     task="copying",
     fits=_of_table_1,
     caveat=SILENT,
 )
 def copying_is_narrow(group: Group) -> list[CellCheck]:
-    """Mamba's window is narrower than attention's by COPY_NARROWER or more (decades),
-    each model in its best size.
+    """Attention's window has at least WIDE decades and Mamba's at most NARROW, which is narrower by
+    COPY_NARROWER or more, each model in its best size.
     """
     windows = []
     for role, shape in ((ROPE, PLAIN_SHAPE), (MAMBA, WIDE_SHAPE)):
@@ -109,7 +113,13 @@ def copying_is_narrow(group: Group) -> list[CellCheck]:
             return [CellCheck("copying", Check(None, "", f"{role.name} on copying"))]
         depth, width = (subject.depth, subject.width) if subject else shape
         windows.append(group.window(role, depth=depth, width=width))
-    return [CellCheck("copying", at_least(difference(*windows), COPY_NARROWER))]
+    attention, mamba = windows
+    checks = [
+        at_least(attention, WIDE),
+        at_most(mamba, NARROW),
+        at_least(difference(attention, mamba), COPY_NARROWER),
+    ]
+    return [CellCheck("copying", every(checks, text=join([attention.text, mamba.text])))]
 
 
 def _shapes(group: Group) -> tuple[tuple[int, int], ...]:

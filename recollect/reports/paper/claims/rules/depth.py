@@ -2,6 +2,8 @@
 (C9, C10, C14).
 """
 
+from collections import Counter
+
 from recollect.reports.paper.claims.checks import (
     Check,
     at_least,
@@ -63,7 +65,19 @@ def one_attention_fails(group: Group) -> list[CellCheck]:
             change = difference(score, group.score(ATTENTION_1, size=panel.size, width=narrowest))
             checks += [not_above(change, FLAT), not_below(change, -FLAT)]
         cells.append(at_panel(panel, every(checks)))
+    if group.strict and not _has_two_widths(group):
+        lacks = "two widths at one size, to compare them"
+        cells.append(CellCheck("two widths", Check(None, "", lacks), is_counted=False))
     return cells
+
+
+def _has_two_widths(group: Group) -> bool:
+    known = [
+        panel.size
+        for panel in group.panels([ATTENTION_1])
+        if not group.score(ATTENTION_1, panel).lacks
+    ]
+    return any(count > 1 for count in Counter(known).values())
 
 
 @claim(
@@ -88,7 +102,8 @@ def one_attention_recalls_one(group: Group) -> list[CellCheck]:
     for panel in group.panels([ATTENTION_1], SIZES, WIDTHS):
         score, subject = group.score(ATTENTION_1, panel), group.find(ATTENTION_1, **panel._asdict())
         least = ONE_PAIR_LEAST / max(1, panel.size[1])
-        most = one_pair_most(subject) if subject else 1.0
+        # Of an untrained cell: about the same, so that its best score is asked for.
+        most = one_pair_most(subject) if subject else ONE_PAIR_MOST / max(1, panel.size[1])
         told = ""
         if subject and score.text and not group.brief:
             told = f"{score.text}, wanted {least:.3f} to {most:.3f} ({floor_text(subject)})"
