@@ -2,8 +2,10 @@
 mixed, and the same text on every machine.
 """
 
+import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from recollect.reports.pictures import choose_rows
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROOT = DOCS.parent / "results"
+FINE = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)  # fine enough to know a window by
 PARTS = ("page_parts", "result_claims", "result_windows")
 
 
@@ -34,7 +37,7 @@ def store(folder, rows):
 
 def full(**more):
     mixers = ("attention", "mamba", "hyena")
-    return study_rows(mixers, rates=(1e-4, 1e-3, 1e-2, 1e-1), seeds=(1, 2, 3), **more)
+    return study_rows(mixers, rates=FINE, seeds=(1, 2, 3), **more)
 
 
 def small(**more):
@@ -74,7 +77,7 @@ def test_every_figure_is_drawn_or_says_what_to_run(docs, tmp_path):
     page = gallery.page([store("h200/study", full())], tmp_path / "gallery")
     assert "![fig1](gallery/fig1.png)" in page
     assert "recollect figure fig1 results/h200/study --where recipe=plain -o fig1.png" in page
-    assert "36 planned = " in page
+    assert "63 planned = " in page
     for name in NAMES:
         assert f"### {name}\n" in page
         assert f"### {name}, small\n" in page
@@ -89,16 +92,14 @@ def test_every_figure_is_drawn_or_says_what_to_run(docs, tmp_path):
 def test_results_compare_models_and_name_what_a_change_did(docs, tmp_path):
     import results
 
-    changed = study_rows(
-        ("attention",), rates=(1e-4, 1e-3, 1e-2, 1e-1), seeds=(1, 2, 3), dropout=0.2
-    )
+    changed = study_rows(("attention",), rates=FINE, seeds=(1, 2, 3), dropout=0.2)
     page = results.page([store("h200/a", full()), store("h200/b", changed)], tmp_path, ignore)
     assert "### Recipe: plain\n" in page
     assert "### Recipe: plain but" not in page, "what differs from a recipe stands in one table"
     assert "| plain but dropout=0.2 | mqar, length 64, pairs 4 | 64 | 2 | Attention |" in page
     assert "The widest window is that of Attention" in page
     assert "| plain | mqar, length 64, pairs 4 | 64 | 2 | Attention | dropout 0 to 0.2 |" in page
-    assert "| `results/h200/b` | 12 |" in page
+    assert "| `results/h200/b` | 21 |" in page
 
 
 def with_positions(*kinds):
@@ -161,11 +162,12 @@ def test_a_table_has_room_for_more_sizes_than_a_picture(docs):
 def test_results_begin_with_what_a_reader_takes_away(docs, tmp_path):
     import results
 
-    changed = study_rows(("attention",), rates=RATES, seeds=(1, 2, 3), dropout=0.2)
+    changed = study_rows(("attention",), rates=FINE, seeds=(1, 2, 3), dropout=0.2)
     stores = [store("h200/a", full()), store("h200/b", changed)]
     page = results.page(stores, tmp_path, ignore)
     short = page.split("## In short\n")[1].split("\n## ")[0]
-    assert "- Of 32 claims of the study, under the recipe `plain`: " in short
+    assert "- Under the recipe `plain`, of 30 claims of the study: " in short
+    assert "of 2 claims of ours: " in " ".join(short.split())
     assert "a window most so far: Attention, dropout 0 to 0.2, (64, 4), 2 layers: " in " ".join(
         short.split()
     )
@@ -177,6 +179,26 @@ def test_results_begin_with_what_a_reader_takes_away(docs, tmp_path):
     window = group_cells(full())[0].window()
     assert attention == f"≥ {window.decades:.1f}", "the grid ends at its lower edge"
     assert (mamba.startswith("none, best 0."), delta_net) == (True, "–")
+
+
+def test_what_untrained_runs_may_move_is_marked(docs, tmp_path):
+    """And so is the best score of a single seed."""
+    import results
+
+    rows = [
+        replace(row, status="todo", accuracy=None)
+        if row.spec["seed"] > 1 or row.spec["train"]["lr"] == 1e-3
+        else row
+        for row in full()
+    ]
+    page = results.page([store("h200/a", rows)], tmp_path, ignore)
+    lines = [line for line in page.splitlines() if line.startswith("| mqar, length 64")]
+    [attention] = [line.strip("| ").split(" | ") for line in lines if "| Attention |" in line]
+    assert attention[4].endswith("*")
+    assert re.fullmatch(r"~\d\.\d\d \{\d\.\d\d, \d\.\d\d\}", attention[6])
+    whole = results.page([store("h200/a", full())], tmp_path, ignore)
+    told = whole.split("## Windows")[1]
+    assert not re.search(r"[~*{]", "".join(line for line in told.splitlines() if "| mqar" in line))
 
 
 def test_the_same_cells_under_several_recipes_stand_beside_each_other(docs):
