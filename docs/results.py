@@ -169,9 +169,27 @@ def cost_section(stores):
         "## What was trained\n\n"
         + table(head, lines, numbers=(1, 7))
         + "\nMinutes are those of the device: a run counts with its share of the time of all"
-        " that trained beside it. A run in two stores counts once in all. Versions: "
+        " that trained beside it. A run in two stores counts once in all."
+        + repeats_text(stores)
+        + " Versions: "
         + "; ".join(versions)
         + ".\n"
+    )
+
+
+def repeats_text(stores):
+    """How far apart the scores of runs are that were trained more than once."""
+    scores = {}
+    for store in stores:
+        for row in store.ended:
+            scores.setdefault(row.run_id, set()).add(row.score)
+    apart = [max(own) - min(own) for own in scores.values() if len(own) > 1]
+    if not apart:
+        return ""
+    verb = "was" if len(apart) == 1 else "were"
+    return (
+        f" {count_text(len(apart), 'run')} {verb} trained twice with other scores, at most"
+        f" {max(apart):.4f} apart; those of the first store count."
     )
 
 

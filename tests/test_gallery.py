@@ -201,6 +201,19 @@ def test_what_untrained_runs_may_move_is_marked(docs, tmp_path):
     assert not re.search(r"[~*{]", "".join(line for line in told.splitlines() if "| mqar" in line))
 
 
+def test_runs_that_were_trained_twice_are_told(docs):
+    import results
+
+    once, again = store("h200/a", full()), store("h200/b", full())
+    assert results.repeats_text([once, again]) == ""
+    row = full()[0]
+    moved = store("h200/c", [replace(row, accuracy=row.accuracy - 0.002), *full()[1:]])
+    assert results.repeats_text([once, moved]) == (
+        " 1 run was trained twice with other scores, at most 0.0020 apart; those of the first store"
+        " count."
+    )
+
+
 def test_the_same_cells_under_several_recipes_stand_beside_each_other(docs):
     import result_windows
 

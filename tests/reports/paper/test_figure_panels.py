@@ -225,6 +225,20 @@ def test_scaling_draws_a_line_per_model_and_depth():
     assert "no result (layers): Hyena (2)" in texts(draw("fig4", partial))
 
 
+@pytest.mark.parametrize(("name", "size"), [("fig4", (256, 64)), ("fig6", (256, 16))])
+def test_a_figure_of_another_size_than_the_study_s_says_so(name, size):
+    length, pairs = size
+    told = f"The study shows length {length}, {pairs} pairs, of which there is no result."
+    depths = (1, 2) if name == "fig4" else (1,)
+
+    def drawn_at(wanted):
+        rows = study_rows(["attention", "mamba"], sizes=(wanted,), depths=depths, rates=(1e-3,))
+        return " ".join(texts(draw(name, rows)))
+
+    assert told in drawn_at((64, 4))
+    assert told not in drawn_at(size)
+
+
 def test_an_axis_of_parameters_has_numbers_however_short_it_is():
     """Models of nearly one size, and a task of which nothing has a result."""
     rows = study_rows(("attention", "mamba"), sizes=((64, 4), (128, 8)), rates=(1e-3,), seeds=(1,))

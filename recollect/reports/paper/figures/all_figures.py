@@ -10,6 +10,7 @@ from recollect.reports.paper.figures import dynamics, heat, rates, scaling, tabl
 from recollect.reports.paper.figures.definition import COPYING, FigureDefinition
 from recollect.reports.paper.figures.figure_cells import POSITIONS
 from recollect.reports.paper.figures.table import Table
+from recollect.reports.paper.study import DYNAMICS_SIZE, SCALING_SIZE
 from recollect.rows import RunRow
 
 BASED = ("based", "based_hybrid", "base_conv")  # the study's Based, whole or one of its layers
@@ -41,11 +42,18 @@ _DEFINITIONS = (
         "Figure 4. MQAR: accuracy against parameters, 1 and 2 layers",
         SAME_AT_ANY_DEPTH,
         depths=(1, 2),
+        size=SCALING_SIZE,
     ),
     FigureDefinition(
         "fig5", "Figure 5. Copying: exact match against learning rate", COMPARED, COPYING
     ),
-    FigureDefinition("fig6", "Figure 6. MQAR, 1 layer: training dynamics", MAIN_MIXERS, depths=ONE),
+    FigureDefinition(
+        "fig6",
+        "Figure 6. MQAR, 1 layer: training dynamics",
+        MAIN_MIXERS,
+        depths=ONE,
+        size=DYNAMICS_SIZE,
+    ),
     FigureDefinition(
         "fig7", "Figure 7. MQAR, 1 layer: newer models against learning rate", NEWER, depths=ONE
     ),

@@ -9,14 +9,24 @@ from recollect.reports.paper.figures.figure_cells import FigureCell
 
 
 def small_print(definition: FigureDefinition, cells: Sequence[FigureCell], band: str) -> list[str]:
-    """The number of runs, the meaning of the band, the absent models, and the recipe."""
+    """The number of runs, the meaning of the band, the absent models, size and recipe."""
     runs = [cell.runs for cell in cells]
     absent = definition.absent(cells)
     return [
         f"{shared.averaged_text(runs, band)} {shared.results_text(runs)}"
         + (f" Not run: {', '.join(absent)}." if absent else ""),
-        f"Recipe: {shared.recipe_text([cell.rows[0].spec for cell in runs])}.",
+        *setting_lines(definition, cells),
     ]
+
+
+def setting_lines(definition: FigureDefinition, cells: Sequence[FigureCell]) -> list[str]:
+    """The recipe, and before it the size that the study shows if it is not among these."""
+    recipe = f"Recipe: {shared.recipe_text([cell.runs.rows[0].spec for cell in cells])}."
+    shown = {cell.size for cell in cells if cell.runs.scored_rates}
+    if definition.size is None or definition.size in shown:
+        return [recipe]
+    length, pairs = definition.size
+    return [f"The study shows length {length}, {pairs} pairs, of which there is no result.", recipe]
 
 
 def score_label(cells: Sequence[FigureCell]) -> str:

@@ -42,6 +42,7 @@ class FigureDefinition:
     depths: tuple[int, int] = ANY_DEPTH  # least and most layers
     ablations: bool = False  # whether it shows the study's ablations
     varies: tuple[str, ...] = ()  # settings that it compares, so they make no other recipe
+    size: tuple[int, int] | None = None  # length and pairs, if the study shows one size alone
 
     def fits(self, row: RunRow) -> bool:
         least, most = self.depths

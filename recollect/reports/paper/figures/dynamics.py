@@ -75,13 +75,15 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             (Patch(**WITHOUT_GAIN), "sudden change without one"),
             *sheet.marks(figure)[1:],
         ]
-        recipe = captions.small_print(definition, cells, "min-max")[1]
         title = definition.title + (f", {next(iter(tasks.values()))}" if len(tasks) == 1 else "")
         return sheet.finish(
             figure,
             title,
             entries,
-            ["In full: the median seed at the best rate: " + "; ".join(drawn) + ".", recipe],
+            [
+                f"In full: the median seed at the best rate: {'; '.join(drawn)}.",
+                *captions.setting_lines(definition, cells),
+            ],
         )
 
 
