@@ -91,7 +91,9 @@ def load_zoology(checkout: Path) -> None:
 
 
 def their_model(run: RunSpec) -> nn.Module:
-    """The model of Zoology's figure 2, in the size of the run."""
+    """The model of Zoology's figure 2 in the size of the run; with Zoology's default state mixer if
+    the run has an MLP.
+    """
     from zoology.config import ModelConfig, ModuleConfig
     from zoology.model import LanguageModel
 
@@ -99,9 +101,14 @@ def their_model(run: RunSpec) -> nn.Module:
     name, options, block = MIXERS[mixer]
     if not run.model.dropout and "dropout" in options:
         options = options | {"dropout": 0.0}
+    state_mixer = ModuleConfig(name="torch.nn.Identity", kwargs={})
+    if run.model.block == "mixer+mlp":
+        state_mixer = ModuleConfig(
+            name="zoology.mixers.mlp.MLP", kwargs={"hidden_mult": run.model.mlp_ratio}
+        )
     config = ModelConfig(
         sequence_mixer=ModuleConfig(name=f"zoology.mixers.{name}", kwargs=options),
-        state_mixer=ModuleConfig(name="torch.nn.Identity", kwargs={}),
+        state_mixer=state_mixer,
         d_model=run.model.width,
         n_layers=run.model.depth,
         max_position_embeddings=run.task.length if mixer == "attention" else 0,

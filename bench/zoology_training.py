@@ -12,6 +12,9 @@ loss and accuracy after every epoch.
 
 seeds: each program draws its own weights, its own rows and its own dropout, and both train the same
 rates with as many seeds. Printed are the mean accuracies and their standard errors.
+
+--mlp gives every layer an MLP, as the recipe `study` has it: Zoology's default state mixer in place
+of figure 2's identity. Its block of Mamba takes none.
 """
 
 import argparse
@@ -148,8 +151,18 @@ LAYERS: dict[str, dict[str, tuple[str, Form]]] = {
 }
 
 
-def named_pairs(mixer: str, depth: int) -> dict[str, tuple[str, Form]]:
+MLP: dict[str, tuple[str, Form]] = {
+    "channel.up.weight": ("state_mixer.fc1.weight", transposed),
+    "channel.up.bias": ("state_mixer.fc1.bias", same),
+    "channel.down.weight": ("state_mixer.fc2.weight", transposed),
+    "channel.down.bias": ("state_mixer.fc2.bias", same),
+}
+
+
+def named_pairs(run: RunSpec) -> dict[str, tuple[str, Form]]:
     """By name here: the name there, and how a tensor of one member looks there."""
+    mixer = run.model.mixer.at(0).name
+    of_a_layer = LAYERS[mixer] | (MLP if run.model.block == "mixer+mlp" else {})
     found: dict[str, tuple[str, Form]] = {
         "embedding.weight": ("backbone.embeddings.word_embeddings.weight", same),
         "norm.weight": ("backbone.ln_f.weight", same),
@@ -157,21 +170,21 @@ def named_pairs(mixer: str, depth: int) -> dict[str, tuple[str, Form]]:
     }
     if mixer == "attention":
         found["positions.weight"] = ("backbone.embeddings.position_embeddings.weight", same)
-    for layer in range(depth):
+    for layer in range(run.model.depth):
         found |= {
             f"blocks.{layer}.{here}": (f"backbone.layers.{layer}.{there}", form)
-            for here, (there, form) in LAYERS[mixer].items()
+            for here, (there, form) in of_a_layer.items()
         }
     return found
 
 
-def compare_exactly(mixer: str, rate: float) -> None:
+def compare_exactly(mixer: str, rate: float, **model: Any) -> None:
     # 1,000 rows are 15 batches of 64 and one of 40.
-    run = build_run(mixer, rate, seed=42, epochs=4, rows=1000, dropout=0.0)
+    run = build_run(mixer, rate, seed=42, epochs=4, rows=1000, dropout=0.0, **model)
     task = task_of(run, CPU)
     population = Population([run], task, CPU)
     theirs = their_model(run)
-    there, pairs = dict(theirs.named_parameters()), named_pairs(mixer, run.model.depth)
+    there, pairs = dict(theirs.named_parameters()), named_pairs(run)
     here = {name for name, _ in population.model.named_parameters()}
     assert here == set(pairs), here ^ set(pairs)
     assert set(there) == {name for name, _ in pairs.values()}
@@ -216,13 +229,15 @@ def compare_exactly(mixer: str, rate: float) -> None:
 # ---- each with its own draws ----
 
 
-def compare_seeds(mixer: str, rates: Sequence[float], seeds: int, epochs: int, rows: int) -> None:
+def compare_seeds(
+    mixer: str, rates: Sequence[float], seeds: int, epochs: int, rows: int, **model: Any
+) -> None:
     print(f"{mixer}, {rows} rows, {epochs} epochs, {seeds} seeds: ours, Zoology's code")
     for rate in rates:
         scores: dict[str, list[float]] = {"ours": [], "theirs": []}
         ends: dict[str, list[float]] = {"ours": [], "theirs": []}
         for seed in range(1, seeds + 1):
-            run = build_run(mixer, rate, seed, epochs, rows)
+            run = build_run(mixer, rate, seed, epochs, rows, **model)
             task = task_of(run, CPU)
             torch.manual_seed(seed)
             looks = {
@@ -249,17 +264,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--mlp", action="store_true")
     given = parser.parse_args()
+    model = {"block": "mixer+mlp"} if given.mlp else {}
+    mixers = given.mixer or [name for name in MIXERS if not (given.mlp and name == "mamba")]
     torch.set_num_threads(1)
     load_zoology(given.checkout)
     if given.part == "exact":
         torch.set_default_dtype(torch.float64)
-        for mixer in given.mixer or tuple(MIXERS):
+        for mixer in mixers:
             for rate in given.rate or (1e-3, 1e-2):
-                compare_exactly(mixer, rate)
+                compare_exactly(mixer, rate, **model)
     else:
-        for mixer in given.mixer or tuple(MIXERS):
-            compare_seeds(mixer, given.rate or RATES, given.seeds, given.epochs, given.rows)
+        for mixer in mixers:
+            rates = given.rate or RATES
+            compare_seeds(mixer, rates, given.seeds, given.epochs, given.rows, **model)
 
 
 if __name__ == "__main__":
