@@ -178,12 +178,12 @@ def _fastest(scored: Sequence[tuple[str, CellSummary]]) -> str:
     )
     if len(steps) < 2 or steps[0][0] == steps[-1][0]:
         return ""
-    first = [name for step, name in steps if step == steps[0][0]]
-    (least, _), (most, last) = steps[0], steps[-1]
+    least, most = steps[0][0], steps[-1][0]
+    first, last = ([name for step, name in steps if step == end] for end in (least, most))
     rates, verb = ("its best rate", "solves") if len(first) == 1 else ("their best rates", "solve")
     return (
-        f"At {rates} {and_text(first)} {verb} it first, after {least:,.0f} steps, and {last} last, "
-        f"after {most:,.0f}."
+        f"At {rates} {and_text(first)} {verb} it first, after {least:,.0f} steps, and "
+        f"{and_text(last)} last, after {most:,.0f}."
     )
 
 

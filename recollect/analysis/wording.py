@@ -22,11 +22,11 @@ def score_text(score: float) -> str:
     return f"{min(score, 0.999):.3f}" if score < 1 else "1.000"
 
 
-def and_text(texts: Sequence[str], word: str = "and") -> str:
+def and_text(texts: Sequence[str]) -> str:
     """Return "a, b and c"."""
     if len(texts) < 2:
         return "".join(texts)
-    return f"{', '.join(texts[:-1])} {word} {texts[-1]}"
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def count_text(count: int, noun: str) -> str:

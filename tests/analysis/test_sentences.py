@@ -152,7 +152,10 @@ def test_cells_are_ranked_by_window_and_told_apart_by_steps_and_luck():
     ("steps", "text"),
     [
         ({"a": 1, "b": 3, "c": 1}, "At their best rates a and c solve it first, after 100 steps,"),
-        ({"a": 3, "b": 1, "c": 3}, "At its best rate b solves it first, after 100 steps,"),
+        (
+            {"a": 3, "b": 1, "c": 3},
+            "At its best rate b solves it first, after 100 steps, and a and c last, after 300.",
+        ),
         ({"a": 1, "b": 1, "c": 1, "d": 20}, "At their best rates a, b and c solve it first, after"),
     ],
 )
