@@ -11,7 +11,7 @@ from recollect.analysis.seeds import TAUS, windows_by_threshold
 from recollect.errors import SpecError
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.evidence import BUT, rows_by_recipe
-from recollect.reports.paper.searched import is_searched
+from recollect.reports.paper.searched import is_measured
 from recollect.reports.pictures import PictureRequest, Source
 from recollect.reports.pictures.shown import Shown
 from recollect.running.searching.edges import TOLERANCE
@@ -64,7 +64,7 @@ def compared(source):
     for panel in Shown.of(source).panels(most=math.inf):  # a table has room for all
         summaries = summarise([cell.runs for cell in panel.cells], source.curves)
         pairs = list(zip(panel.cells, summaries, strict=True))
-        found = ranking([(cell.label, summary) for cell, summary in pairs], is_searched)
+        found = ranking([(cell.label, summary) for cell, summary in pairs], is_measured)
         if found:
             title = f"{panel.title}: " if panel.title else ""
             sentences.append(f"{title}{' '.join(found)}")
@@ -82,7 +82,7 @@ def window_line(cell, summary):
     scores = best.scores.values()
     spread = f" ({score_text(min(scores))} to {score_text(max(scores))})" if len(scores) > 1 else ""
     seeds = {len(rate.scores) for rate in cell.runs.scored_rates}
-    if is_searched(cell.runs):
+    if is_measured(cell.runs):
         found = windows_by_threshold(cell.runs, TAUS)
         widths = [width_text(one, outlook_of(cell.runs, one.tau)) for one in found]
         reach = f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE
@@ -181,7 +181,7 @@ def decades_text(runs):
     if runs is None:
         return NONE
     window = runs.window()
-    if not is_searched(runs):
+    if not is_measured(runs):
         return f"{tried_text(runs)}, best {score_text(runs.best.mean)}"
     if window is None:
         return f"none, best {score_text(runs.best.mean)}"

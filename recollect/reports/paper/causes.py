@@ -2,8 +2,8 @@
 window that the change gains or loses.
 
 One cell of a pair follows a recipe exactly. Settings for early stopping and evaluation do not count
-as a difference. Both cells were searched (see searched.py). The interval is a percentile bootstrap
-over seeds, with independent draws for the two cells.
+as a difference. The windows of both cells are measured (see searched.py). The interval is a
+percentile bootstrap over seeds, with independent draws for the two cells.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from recollect.analysis.seeds.resampling import draw_windows
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
-from recollect.reports.paper.searched import is_searched
+from recollect.reports.paper.searched import is_measured
 from recollect.rows import RunRow
 from recollect.spec.base import Later, Spec
 from recollect.spec.cell import cell_id
@@ -92,7 +92,7 @@ class Cause:
 
 def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAUS) -> list[Cause]:
     """All pairs whose first cell follows the recipe, ordered by cell, then by decreasing gain."""
-    cells = [cell for cell in group_cells(list(rows)) if is_searched(cell)]
+    cells = [cell for cell in group_cells(list(rows)) if is_measured(cell)]
     measured = {cell_id(cell.rows[0].spec): _Measured(cell, taus) for cell in cells}
     flats = [_settings(cell) for cell in cells]
     found = []

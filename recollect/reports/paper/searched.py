@@ -1,4 +1,4 @@
-"""Whether a cell was searched, so that its window is known.
+"""Whether a cell was searched, so that its window is known: to show it, or to compare it.
 
 A few rates that were tried only to see whether a model solves the task show neither that its window
 is narrow nor that it has none.
@@ -10,19 +10,33 @@ from itertools import pairwise
 from recollect.analysis import Cell, Window
 from recollect.reports.paper.claims.thresholds import FINEST_STEP, LEAST_SPAN
 
-EDGE_STEP = 0.67  # decades: one step of Zoology's grid, which small presets and cards have too
+# Decades between the rates around an end of a window: of one that is shown, and of one that is
+# compared with another. The second is one step of Zoology's grid.
+SHOWN_STEP = 2 * FINEST_STEP
+COMPARED_STEP = 0.67
 SAME_RATE = 1 + 1e-9  # an edge is computed, and may lie on a rate
 
 
 def is_searched(cell: Cell) -> bool:
-    """Whether the window of a cell is known.
+    """Whether the window of a cell is known well enough to be shown.
 
-    Around each end of a window inside the grid, the rates must be at most EDGE_STEP apart. If
+    Around each end of a window inside the grid, the rates must be at most SHOWN_STEP apart. If
     there is no window, or if it reaches the end of the grid, the search must have covered
-    LEAST_SPAN without a gap above 2 * FINEST_STEP.
+    LEAST_SPAN without a gap above SHOWN_STEP.
     """
+    return _is_known(cell, SHOWN_STEP)
+
+
+def is_measured(cell: Cell) -> bool:
+    """Whether it is known well enough to be compared: as above, but with rates at most
+    COMPARED_STEP apart around its ends.
+    """
+    return _is_known(cell, COMPARED_STEP)
+
+
+def _is_known(cell: Cell, step: float) -> bool:
     window = cell.window()
-    if window and max(_end_gaps(cell, window), default=0.0) > EDGE_STEP:
+    if window and max(_end_gaps(cell, window), default=0.0) > step:
         return False
     return bool(window and not window.is_open) or _is_wide_search(cell)
 
@@ -47,4 +61,4 @@ def _is_wide_search(cell: Cell) -> bool:
     lrs = [rate.lr for rate in cell.scored_rates]
     if not lrs or math.log10(lrs[-1] / lrs[0]) < LEAST_SPAN:
         return False
-    return max(math.log10(b / a) for a, b in pairwise(lrs)) <= 2 * FINEST_STEP
+    return max(math.log10(b / a) for a, b in pairwise(lrs)) <= SHOWN_STEP

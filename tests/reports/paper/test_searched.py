@@ -1,10 +1,10 @@
-"""Of which cells a window is known: one rule for figures, pages and causes."""
+"""Of which cells a window is known: to show it in figures and pages, to compare it."""
 
 import pytest
 from rows_made import make_row, make_sweep
 
 from recollect.analysis import group_cells
-from recollect.reports.paper.searched import is_searched
+from recollect.reports.paper.searched import is_measured, is_searched
 
 HALF_DECADES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 
@@ -26,7 +26,7 @@ def cell(rates, solved):
     ],
 )
 def test_a_closed_window_is_known_by_the_rates_around_its_edges(rates, solved, known):
-    assert is_searched(cell(rates, solved)) is known
+    assert is_measured(cell(rates, solved)) is known
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_closed_window_is_known_by_the_rates_around_its_edges(rates, solved, k
     ],
 )
 def test_an_open_window_needs_a_wide_search_and_a_fine_closed_end(rates, solved, known):
-    assert is_searched(cell(rates, solved)) is known
+    assert is_measured(cell(rates, solved)) is known
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,22 @@ def test_an_open_window_needs_a_wide_search_and_a_fine_closed_end(rates, solved,
     ],
 )
 def test_that_there_is_no_window_is_known_after_a_wide_search(rates, known):
-    assert is_searched(cell(rates, ())) is known
+    assert is_measured(cell(rates, ())) is known
+
+
+@pytest.mark.parametrize(
+    ("rates", "solved", "shown"),
+    [
+        ((1e-4, 1e-3, 1e-2), (1e-3,), True),  # a usual grid: better than to say nothing
+        ((1e-4, 1e-3, 1e-2), (1e-3, 1e-2), True),
+        ((1e-4, 1e-2, 1e-1), (1e-2,), False),  # interpolated over two decades
+        ((1e-4, 1e-2, 1e-1), (1e-2, 1e-1), False),
+        ((1e-3, 1e-2), (1e-2,), False),
+    ],
+)
+def test_a_window_that_is_only_shown_may_be_interpolated_over_a_decade(rates, solved, shown):
+    assert is_searched(cell(rates, solved)) is shown
+    assert not is_measured(cell(rates, solved))
 
 
 @pytest.mark.parametrize("lowest", [1e-4, 3e-4, 7e-4])
@@ -69,17 +84,17 @@ def test_an_edge_on_a_rate_belongs_to_the_gap_beyond_it(lowest):
     """A score of exactly tau puts the edge on the rate itself, to a rounding error."""
     scores = {lowest: 0.1, 2 * lowest: 0.9, 20 * lowest: 1.0, 40 * lowest: 0.9, 80 * lowest: 0.1}
     sweep = {lr: [score] for lr, score in scores.items()}
-    assert is_searched(group_cells(make_sweep(sweep))[0])
+    assert is_measured(group_cells(make_sweep(sweep))[0])
     del sweep[lowest], sweep[80 * lowest]
     wide = {lowest / 10: [0.1], **sweep, 80 * lowest: [0.1]}
-    assert not is_searched(group_cells(make_sweep(wide))[0])
+    assert not is_measured(group_cells(make_sweep(wide))[0])
 
 
 def test_a_rate_just_below_tau_is_outside():
     sweep = {1e-5: [0.1], 1e-3: [0.9 - 1e-12], 3e-3: [1.0], 1e-2: [0.1]}
-    assert is_searched(group_cells(make_sweep(sweep))[0])
+    assert is_measured(group_cells(make_sweep(sweep))[0])
 
 
 def test_a_cell_without_a_result_was_not_searched():
     rows = [make_row(lr=lr, status="todo", score=None) for lr in HALF_DECADES]
-    assert not is_searched(group_cells(rows)[0])
+    assert not is_measured(group_cells(rows)[0])
