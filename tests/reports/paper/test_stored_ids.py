@@ -32,6 +32,7 @@ BEFORE = {
     "paper:fig1": lambda run: run.task.length in (64, 256) and run.model.width in (64, 128),
     "paper:fig3": lambda run: run.model.mixer.name in ("attention", "hyena", "mamba"),
     "paper:fig3:small": lambda run: run.model.mixer.name in ("attention", "hyena", "mamba"),
+    "paper:why:small": lambda run: run.seed != 777,
 }
 # One rate and one seed: all shapes of a sweep. What the rates and seeds are, `plain` pins.
 ONE_EACH = ["sweep.train.lr=[1e-3]", "sweep.seed=[42]"]
