@@ -30,7 +30,7 @@ from zoology_on_cpu import MIXERS, Look, load_zoology, their_model, their_rows, 
 
 from recollect.spec.recipes import RECIPES
 from recollect.spec.run import RunSpec
-from recollect.tasks.base import Batch, Task
+from recollect.tasks.base import IGNORE, Batch, Task
 from recollect.tasks.build import task_of
 from recollect.training.early import EarlyDecisions
 from recollect.training.loop import Evaluated, train_population
@@ -72,7 +72,7 @@ def train_ours(
 
 
 def as_theirs(batch: Batch) -> tuple[Tensor, Tensor, list[dict[str, Any]]]:
-    targets_BL = torch.full_like(batch.tokens_BL, -100)
+    targets_BL = torch.full_like(batch.tokens_BL, IGNORE)
     targets_BL.scatter_(1, batch.where_BK, batch.labels_BK)
     return batch.tokens_BL, targets_BL, [{}] * batch.rows
 

@@ -29,7 +29,8 @@ TAU = 0.9  # default for the score from which a cell counts as solved
 # A rate is as good as the best one if its score is this near: below a hundredth two scores coincide
 # in a figure, and it is about the error of an evaluation.
 AS_GOOD = 0.01
-ROUNDING = 1e-12  # scores, and widths in decades, that differ by no more are equal
+DIGITS = 12  # of a mean score
+ROUNDING = 10**-DIGITS  # scores, and widths in decades, that differ by no more are equal
 # The four rates of the grid behind most published numbers.
 ZOOLOGY_RATES = (1e-4, 10 ** (-10 / 3), 10 ** (-8 / 3), 1e-2)
 # A grid writes 10 ** (-10 / 3) as 4.64e-4 or 4.642e-4: within one per cent it is the same rate.
@@ -72,10 +73,10 @@ def best_index(scores: Sequence[float]) -> int:
 
 
 def mean_score(scores: Collection[float]) -> float:
-    """Return the mean, rounded to twelve digits. Scores are fractions of some thousands of answers,
+    """Return the mean, rounded to DIGITS. Scores are fractions of some thousands of answers,
     so further digits are rounding errors, which could keep a mean of 0.9 below a tau of 0.9.
     """
-    return round(math.fsum(scores) / len(scores), 12)
+    return round(math.fsum(scores) / len(scores), DIGITS)
 
 
 def find_window(rates: Sequence[float], scores: Sequence[float], tau: float = TAU) -> Window | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from recollect.analysis.bands import COVERAGE
 from recollect.analysis.cells import Cell, Rate
+from recollect.analysis.windows import DIGITS
 from recollect.spec.cell import cell_id
 
 if TYPE_CHECKING:  # numpy is loaded where something is drawn: the command line starts without it
@@ -26,7 +27,6 @@ LEAST_SEEDS = 3  # fewer seeds allow too few different draws
 # The share of the draws beyond an end of a 95 % interval is then 2.5 % to within 0.1 %. With a few
 # hundred draws, a window that about 2.5 % of them have decides by luck where the interval ends.
 RESAMPLES = 20_000
-DIGITS = 12  # of a mean, as in `mean_score`
 
 Interval = tuple[float, float]
 
