@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from recollect.rows import RunRow
+
+if TYPE_CHECKING:
+    from recollect.reports.paper.claims.coverage import Outcome
 
 
 @dataclass(frozen=True)
@@ -12,7 +16,8 @@ class ShownClaim:
 
     name: str
     text: str
-    verdict: str  # "reproduced", "holds in 2 of 4 cells", "contradicted", "not enough data"
+    outcome: "Outcome"
+    verdict: str  # the outcome in words: "holds in 2 of 4 cells"
     numbers: str
     figure: str
     remark: str

@@ -128,6 +128,7 @@ def _claims(results: RunSet, folders: Sequence[Path]) -> list[ShownClaim]:
         ShownClaim(
             found.claim.name,
             found.claim.shown_statement,
+            found.outcome,
             found.words,
             found.numbers,
             found.figure,

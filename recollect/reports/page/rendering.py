@@ -133,7 +133,7 @@ def render_bare(
         claims=claim_lines(context.claims),
         open_claims=open_claim_lines(context.claims),
         claims_count=claims_count(context.claims),
-        any_decided=any(claim.verdict != UNDECIDED for claim in context.claims),
+        any_decided=any(claim.outcome != UNDECIDED for claim in context.claims),
         insides=context.insides,
         commands={section: context.commands.get(section, []) for section in SECTIONS},
         ask_every_ms=ASK_EVERY_MS if is_live else 0,

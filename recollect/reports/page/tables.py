@@ -156,7 +156,7 @@ def claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
     first.
     """
     telling = [(place, claim) for place, claim in enumerate(claims) if _tells(claim)]
-    telling.sort(key=lambda pair: (pair[1].verdict == UNDECIDED, _number(pair[1]), pair[0]))
+    telling.sort(key=lambda pair: (pair[1].outcome == UNDECIDED, _number(pair[1]), pair[0]))
     return [
         [
             TableEntry(claim.name, _number(claim)),
@@ -182,7 +182,7 @@ def open_claim_lines(claims: Sequence[ShownClaim]) -> list[list[TableEntry]]:
 
 
 def _tells(claim: ShownClaim) -> bool:
-    return claim.verdict != UNDECIDED or bool(claim.reduced)
+    return claim.outcome != UNDECIDED or bool(claim.reduced)
 
 
 def _number(claim: ShownClaim) -> int:
@@ -206,20 +206,14 @@ def claims_count(claims: Sequence[ShownClaim]) -> str:
     told = []
     for recipe in dict.fromkeys(claim.recipe for claim in claims):
         own = [claim for claim in claims if claim.recipe == recipe]
-        found = Counter(_kind(claim.verdict) for claim in own)
+        found = Counter(claim.outcome for claim in own)
         parts = [
-            f"{count} {verdict}"
-            for verdict, count in sorted(found.items(), key=lambda item: item[0] == UNDECIDED)
+            f"{count} {outcome}"
+            for outcome, count in sorted(found.items(), key=lambda item: item[0] == UNDECIDED)
         ]
         name = f"{recipe}, " if recipe else ""
         told.append(f"{name}{count_text(len(own), 'claim')}: {', '.join(parts)}.")
     return " ".join(told)
-
-
-def _kind(verdict: str) -> str:
-    """The verdict without its numbers of cells."""
-    in_part = [verb for verb in ("holds", "fails") if verdict.startswith(f"{verb} in ")]
-    return f"{in_part[0]} in part" if in_part else verdict
 
 
 def _versions_text(versions: dict[str, str]) -> str:

@@ -25,7 +25,7 @@ from recollect.reports.page.rendering import (
     render_bare,
     to_bytes,
 )
-from recollect.reports.page.tables import run_lines
+from recollect.reports.page.tables import UNDECIDED, run_lines
 
 LIBRARY = HERE / "plotly" / "plotly-basic.min.js"
 
@@ -182,8 +182,8 @@ def page_full_of(text):
             )
         ],
         claims=[
-            ShownClaim("C1", text, "reproduced", text, text, text),
-            ShownClaim("C2", text, "not enough data", text, text, text),
+            ShownClaim("C1", text, "reproduced", text, text, text, text),
+            ShownClaim("C2", text, "not enough data", text, text, text, text),
         ],
         commands={"rates": [text], "runs": [text]},
     )
@@ -304,14 +304,14 @@ def test_many_cells_are_cut_and_counted():
 
 def test_claims_are_told_only_where_the_rows_say_something():
     silent = ShownClaim(
-        "C3", "third", "not enough data", "missing", "fig1", "", to_train="two cells"
+        "C3", "third", UNDECIDED, UNDECIDED, "missing", "fig1", "", to_train="two cells"
     )
     page = Elements(render_bare([make_row()], {}, Context(claims=[silent])))
     assert "Claims of the study" not in page.text
     hint = ShownClaim(
-        "C1", "first", "not enough data", "missing", "fig1", "", reduced="holds (2 seeds)"
+        "C1", "first", UNDECIDED, UNDECIDED, "missing", "fig1", "", reduced="holds (2 seeds)"
     )
-    decided = ShownClaim("C2", "second", "contradicted", "0.4", "fig2", "a remark")
+    decided = ShownClaim("C2", "second", "contradicted", "contradicted", "0.4", "fig2", "a remark")
     page = Elements(
         render_bare(
             [make_row()],
@@ -333,9 +333,13 @@ def test_claims_are_told_only_where_the_rows_say_something():
 
 def test_claims_stand_by_recipe():
     claims = [
-        ShownClaim("C10", "ten", "holds in 2 of 4 cells", ".9", "fig3", "", recipe="study"),
-        ShownClaim("C2", "two", "reproduced", ".9", "fig1", "", recipe="study", firm="97 %"),
-        ShownClaim("C2", "two", "contradicted", ".9", "fig1", "", recipe="plain"),
+        ShownClaim(
+            "C10", "ten", "holds in part", "holds in 2 of 4 cells", ".9", "fig3", "", recipe="study"
+        ),
+        ShownClaim(
+            "C2", "two", "reproduced", "reproduced", ".9", "fig1", "", recipe="study", firm="97 %"
+        ),
+        ShownClaim("C2", "two", "contradicted", "contradicted", ".9", "fig1", "", recipe="plain"),
     ]
     page = Elements(render_bare([make_row()], {}, Context(claims=claims)))
     told = page.text[page.text.index("Claims of the study") :]
