@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rows_made import make_row
-from stores_made import make_store
+from stores_made import finish, make_store, plan
 
 from recollect.errors import SpecError, StoreError
 from recollect.running.results import RunSet
@@ -113,6 +113,21 @@ def test_a_run_that_a_living_process_trains_is_left_to_it(tmp_path: Path):
     (found,) = merge(tmp_path / "a", [tmp_path / "b"])
     assert (found.held, found.results) == (1, 0)
     assert RunSet.load(tmp_path / "a").rows[0].status == "running"
+
+
+def test_a_copy_made_while_a_store_is_written_takes_what_has_ended(tmp_path: Path):
+    rows = [make_row(seed=seed, score=seed / 10) for seed in range(1, 4)]
+    with Store.create(tmp_path / "live") as live:
+        plan(live, rows)
+        finish(live, [rows[0], make_row(seed=2, score=None, status="running")])
+        (first,) = merge(tmp_path / "copy", [tmp_path / "live"])
+        assert (first.new, first.results, first.equal) == (3, 1, 0)
+        copied = {row.spec["seed"]: row.status for row in RunSet.load(tmp_path / "copy").rows}
+        assert copied == {1: "done", 2: "todo", 3: "todo"}
+        finish(live, rows[2:])
+        (second,) = merge(tmp_path / "copy", [tmp_path / "live"])
+        assert (second.new, second.results, second.equal) == (0, 1, 1)
+        assert [row.status for row in live.rows()].count("running") == 1  # it keeps its claim
 
 
 def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Path, halves):
