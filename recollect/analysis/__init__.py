@@ -7,8 +7,6 @@ from recollect.analysis.cells import Cell as Cell
 from recollect.analysis.cells import Rate as Rate
 from recollect.analysis.cells import group_cells as group_cells
 from recollect.analysis.cells import sparse_best as sparse_best
-from recollect.analysis.compare import compare_sweeps as compare_sweeps
-from recollect.analysis.compare import mean_difference as mean_difference
 from recollect.analysis.curves import Bump as Bump
 from recollect.analysis.curves import Curves as Curves
 from recollect.analysis.curves import bumps as bumps

@@ -1,5 +1,6 @@
 """Runs are grouped into cells and named by what differs."""
 
+import math
 from dataclasses import replace
 from itertools import product
 
@@ -94,6 +95,24 @@ def test_bootstrap_interval_agrees_with_all_resamples_of_three_seeds():
     low, high = seed_spread(cell, 0.5).interval
     assert outer_low <= low <= inner_low
     assert inner_high <= high <= outer_high
+
+
+def test_edges_have_intervals_of_their_own():
+    rows = make_sweep({1e-4: [0.0, 0.0, 0.4], 1e-3: [1.0] * 3, 1e-2: [0.0] * 3})
+    spread = seed_spread(only_cell(rows), 0.5)
+    # All draws of the third seed alone put 1e-4 at .4: the lower edge lies where .4 -> 1 crosses
+    # .5, at 5/6 of the decade.
+    assert [math.log10(edge) for edge in spread.low_edge] == pytest.approx([-3 - 5 / 6, -3.5])
+    assert [math.log10(edge) for edge in spread.high_edge] == pytest.approx([-2.5, -2.5])
+    assert spread.interval == pytest.approx((1.0, 4 / 3))
+
+
+def test_draws_without_a_window_have_no_edges():
+    rows = make_sweep({1e-4: [0.0] * 3, 1e-3: [1.0, 0.0, 0.0], 1e-2: [0.0] * 3})
+    spread = seed_spread(only_cell(rows), 0.9)
+    assert spread.interval[0] == 0
+    assert spread.low_edge[0] == spread.low_edge[1]
+    assert seed_spread(only_cell(make_sweep({1e-3: [0.1] * 3}))).low_edge is None
 
 
 # ---- what a score is compared with ----

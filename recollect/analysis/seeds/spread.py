@@ -25,7 +25,6 @@ class SeedSpread:
     # The same for the window's edges, as rates; also None if no draw has a window.
     low_edge: Interval | None = None
     high_edge: Interval | None = None
-    solved_share: float | None = None  # fraction of draws with a window; only these give edges
 
 
 def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
@@ -38,7 +37,7 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
     if drawn is None:
         return SeedSpread(len(seeds), min(alone), max(alone), None)
     [found] = drawn
-    solved = len(found.low)
+    solved = len(found.low)  # draws with a window
     return SeedSpread(
         seeds=len(seeds),
         low=min(alone),
@@ -46,7 +45,6 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
         interval=percentile_interval(found.widths),
         low_edge=percentile_interval(found.low) if solved else None,
         high_edge=percentile_interval(found.high) if solved else None,
-        solved_share=solved / len(found.widths),
     )
 
 
