@@ -16,10 +16,6 @@ from recollect.analysis.curves import steps_to_solve as steps_to_solve
 from recollect.analysis.curves import thin as thin
 from recollect.analysis.naming import Fact as Fact
 from recollect.analysis.naming import describe as describe
-from recollect.analysis.scaling import ScalingPoint as ScalingPoint
-from recollect.analysis.scaling import best_points as best_points
-from recollect.analysis.scaling import rank_correlation as rank_correlation
-from recollect.analysis.scaling import scaling_lines as scaling_lines
 from recollect.analysis.seeds import TAUS as TAUS
 from recollect.analysis.seeds import ThresholdWindow as ThresholdWindow
 from recollect.analysis.seeds import seed_spread as seed_spread

@@ -62,6 +62,16 @@ def test_an_exact_task_is_judged_by_exact():
     assert only_cell([make_row(score=0.9, exact=0.3, score_name="exact")]).best.mean == 0.3
 
 
+def test_sizes_come_from_whichever_row_has_them():
+    rows = [
+        make_row(seed=1, score=None, status="todo"),
+        make_row(seed=2, parameters=900, state_size=5),
+    ]
+    cell = only_cell(rows)
+    assert (cell.parameters, cell.state_size) == (900, 5)
+    assert (only_cell(rows[:1]).parameters, only_cell(rows[:1]).state_size) == (None, None)
+
+
 def test_spread_over_seeds():
     rows = make_sweep({1e-4: [0.0, 0.0, 0.0], 1e-3: [1.0, 1.0, 0.5], 1e-2: [0.0, 0.8, 0.0]})
     spread = seed_spread(only_cell(rows), tau=0.8)

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from recollect.analysis import get_setting
-from recollect.analysis.scaling import MEASURED
 from recollect.analysis.settings import DEPTH, WIDTH
 from recollect.errors import SpecError
 from recollect.plotting import sheet, small_print
@@ -35,6 +34,7 @@ AXES = {
     "parameters": ("parameters", "width"),
     "state": ("state_size", "width"),
 }
+COUNTED = ("parameters", "state_size")  # counted on the model, not part of its specification
 AXIS_WORDS = {"depth": "layers", "state": "state (floats per layer and sequence)"}
 ROOM = 0.06  # margin at both ends of the size axis, as a share of the span of its values
 TICK_GAP = 0.13  # least gap between two ticks, as a share of the same span, so that labels fit
@@ -67,7 +67,7 @@ def draw(shown: Shown, look: Look) -> Figure:
             sheet.score_axis(upper, f"best {score}" if number == 0 else "")
             lower.set_ylabel(f"W({look.tau:g}), decades" if number == 0 else "")
             lower.set_xlabel(AXIS_WORDS.get(against, against))
-            _size_axis(lower, values, is_counted=AXES[against][0] in MEASURED)
+            _size_axis(lower, values, is_counted=AXES[against][0] in COUNTED)
             sheet.draw_floors(upper, [cell.runs for cell in panel.cells])
             _draw_panel(upper, lower, panel, shown, look, against)
         highest = max(axes[1, 0].get_ylim()[1], LEAST_DECADES)
@@ -120,7 +120,7 @@ def _has_line(panel: Panel, against: str) -> bool:
 
 def _place(cell: ShownCell, against: str) -> float | None:
     key = AXES[against][0]
-    found = getattr(cell.runs, key) if key in MEASURED else get_setting(cell.runs.rows[0], key)
+    found = getattr(cell.runs, key) if key in COUNTED else get_setting(cell.runs.rows[0], key)
     return found if isinstance(found, int | float) else None
 
 

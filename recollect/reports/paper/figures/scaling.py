@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import Curves, ScalingPoint, band, best_points
+from recollect.analysis import Cell, Curves, Rate, band
 from recollect.plotting import sheet
 from recollect.plotting.colours import INK, LineStyle, line_styles
 from recollect.plotting.settings import print_style
@@ -75,9 +75,9 @@ def _draw_panel(
     for model, style in styles.items():
         for depth in range(depths[0], depths[1] + 1):
             own = [cell.runs for cell in cells if (cell.model, cell.depth) == (model, depth)]
-            points = best_points(own, "parameters")
+            points = _best_rates(own)
             if points:
-                counts += [point.x for point in points]
+                counts += [count for count, _ in points]
                 _draw_line(ax, points, style, depth, kind)
     if not any(cell.runs.best for cell in cells):
         sheet.mark_missing(ax, "no result")
@@ -99,11 +99,18 @@ def _absent(
     return f"no result (layers): {', '.join(named)}" if named else ""
 
 
+def _best_rates(cells: Sequence[Cell]) -> list[tuple[int, Rate]]:
+    """The parameters and the best rate of every cell that has both, by number of parameters."""
+    found = ((cell.parameters, cell.best) for cell in cells)
+    points = [(count, best) for count, best in found if count is not None and best is not None]
+    return sorted(points, key=lambda point: point[0])
+
+
 def _draw_line(
-    ax: Axes, points: Sequence[ScalingPoint], style: LineStyle, depth: int, kind: str
+    ax: Axes, points: Sequence[tuple[int, Rate]], style: LineStyle, depth: int, kind: str
 ) -> None:
-    x = [point.x for point in points]
-    bands = [band(point.scores, kind) for point in points]
+    x = [count for count, _ in points]
+    bands = [band(best.scores, kind) for _, best in points]
     ax.vlines(
         x,
         [low for low, _ in bands],
@@ -113,13 +120,8 @@ def _draw_line(
         alpha=0.6,
     )
     line = {**_layers(depth), "color": style.colour, "marker": style.marker, "ms": 4.5, "lw": 1.1}
-    ax.plot(x, [point.mean for point in points], label=f"{depth}", **line)
-    lost = [
-        (point.x, row.score or 0.0)
-        for point in points
-        for row in point.cell.rows
-        if row.status == "diverged" and row.spec["train"]["lr"] == point.lr
-    ]
+    ax.plot(x, [best.mean for _, best in points], label=f"{depth}", **line)
+    lost = [(count, row.score or 0.0) for count, best in points for row in best.diverged]
     ax.plot(
         [c for c, _ in lost],
         [y for _, y in lost],
