@@ -44,7 +44,6 @@ class Outcome:
     counts: dict[Status, int]
     failures: tuple[str, ...]  # the reason for each failed run
     processes: int  # number of processes that trained
-    is_spent: bool  # there was a budget, and it ended before everything was trained
     next_stage: Stage | None = None  # the first stage still to train of what was requested
     search: tuple[str, ...] = ()  # the progress of each search
 
@@ -158,7 +157,6 @@ def train(
             store.counts(),
             tuple(row.failure or "" for row in rows if row.status == "failed"),
             processes,
-            budget is not None and left is not None,
             left,
             order.search_texts(store, rows),
         )

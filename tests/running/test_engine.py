@@ -58,7 +58,7 @@ def test_a_sweep_is_planned_trained_and_told(tmp_path: Path):
     heard: list[Event] = []
     outcome = engine.train(tmp_path, [SWEEP], device="cpu", listen=heard.append)
     assert (outcome.counts["done"], sum(outcome.counts.values())) == (4, 4)
-    assert (outcome.failures, outcome.processes, outcome.is_spent) == ((), 1, False)
+    assert (outcome.failures, outcome.processes, outcome.next_stage) == ((), 1, None)
     assert heard[0] == SweepPlanned("tiny", runs=4, new=4, known=0)
     assert isinstance(heard[1], TrainingStarted)
     assert (len(heard[1].rows), heard[1].processes) == (4, 1)
@@ -154,9 +154,10 @@ def test_training_leaves_the_threads_as_they_were(tmp_path: Path):
 
 def test_a_budget_ends_the_training_and_the_outcome_says_so(tmp_path: Path):
     spent = engine.train(tmp_path, [SWEEP], device="cpu", budget=Budget(1.0, 0.0, lambda: 1.0))
-    assert (spent.counts["todo"], spent.is_spent) == (4, True)
+    assert spent.counts["todo"] == 4
+    assert spent.next_stage is not None
     ample = engine.train(tmp_path, device="cpu", budget=Budget.start(60.0))
-    assert (ample.counts["done"], ample.is_spent) == (4, False)
+    assert (ample.counts["done"], ample.next_stage) == (4, None)
 
 
 @pytest.mark.parametrize("minutes", [0, -1.0, float("inf"), float("nan")])
@@ -170,7 +171,7 @@ def test_processes_share_a_budget(tmp_path: Path):
     one = recollect.run(TABLE, tmp_path / "one", device="cpu")
     budget = Budget.start(60.0)
     many = engine.train(tmp_path / "many", [SWEEP], device="cpu", budget=budget, workers=2)
-    assert (many.processes, many.counts["done"], many.is_spent) == (2, 4, False)
+    assert (many.processes, many.counts["done"], many.next_stage) == (2, 4, None)
     assert numbers(recollect.Results.load(tmp_path / "many")) == numbers(one)
 
 
