@@ -46,10 +46,6 @@ class Bump:
     score_after: float
     gained: bool  # the score rose by SCORE_GAIN or more above chance
 
-    @property
-    def is_fall(self) -> bool:
-        return self.loss_after < self.loss_before
-
 
 def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -> int | None:
     """Return the step of the first evaluation that reaches tau, or None."""
