@@ -69,7 +69,7 @@ class LiveSource:
     files: tuple[Path, ...] = ()
 
     def digest(self) -> str:
-        return _sha("\0".join(_live_texts(self.module, self.module.__name__, {})))[:16]
+        return _sha("\0".join(_live_texts(self.module, {})))[:16]
 
     def require_unchanged(self) -> None:
         """Do nothing: every digest is computed from the current state."""
@@ -248,7 +248,7 @@ def _closed_over(module: type[nn.Module]) -> str:
     return "".join(f"\0{text}" for text in texts)
 
 
-def _live_texts(value: Any, where: str, seen: dict[int, Any]) -> Iterator[str]:
+def _live_texts(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     """Yield the text of a class or function, then the texts of everything it uses."""
     if id(value) in seen:
         return
@@ -275,7 +275,7 @@ def _used_texts(
         if file is not None and not _is_library(file):
             yield "".join([_content(file), *(text for _, text in _imported_by(file).values())])
     elif isinstance(value, FunctionType | type):
-        yield from _live_texts(value, where, seen)
+        yield from _live_texts(value, seen)
     else:
         yield f"{where} = {_plain_text(value, where)}"
 

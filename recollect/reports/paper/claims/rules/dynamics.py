@@ -63,9 +63,7 @@ def only_attention_bumps(group: Group) -> list[CellCheck]:
     for role in group.roles((HYENA_1, MAMBA_1, ATTENTION_1)):
         is_attention = role is ATTENTION_1
         shown = _shown(group, role)
-        cells += [
-            _cell(group, role, s, _most_seeds(group, role, s, True, is_attention)) for s in shown
-        ]
+        cells += [_cell(role, s, _most_seeds(group, role, s, True, is_attention)) for s in shown]
         cells += _wider(group, role, shown)
     return cells
 
@@ -88,7 +86,7 @@ def mamba_bumps(group: Group) -> list[CellCheck]:
     or without a gain in accuracy; two widths at least.
     """
     shown = _shown(group, MAMBA_1)
-    cells = [_cell(group, MAMBA_1, s, _most_seeds(group, MAMBA_1, s, False, True)) for s in shown]
+    cells = [_cell(MAMBA_1, s, _most_seeds(group, MAMBA_1, s, False, True)) for s in shown]
     return [*cells, *_wider(group, MAMBA_1, shown)]
 
 
@@ -149,7 +147,7 @@ def _fitted(cell: Cell) -> dict[float, float]:
     return fitted
 
 
-def _cell(group: Group, role: Role, subject: Subject, check: Check) -> CellCheck:
+def _cell(role: Role, subject: Subject, check: Check) -> CellCheck:
     return at_panel(Panel(subject.size, subject.width), check, role)
 
 
