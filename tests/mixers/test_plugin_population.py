@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 
 import recollect
 from recollect.mixers.base import Site
@@ -173,6 +174,23 @@ def test_a_recording_is_trusted_only_if_it_is_the_same_function(
     assert mixer._records(x_PBLD) == is_trusted
     for name, value in mixer.state_dict().items():  # a trial leaves no trace
         assert torch.equal(value, before[name]), name
+
+
+def test_training_meets_no_node_of_a_trial():
+    """nn.GRU keeps the weights of its last call, and these keep the nodes behind them."""
+    mixer = stack_of(Library)
+    parameters = list(mixer.parameters())
+
+    def mark(x_PBLD: Tensor) -> Tensor:
+        y_PBLD = mixer._in_turn(x_PBLD)
+        for value in mixer.parameters():
+            get_gradient_edge(value).node.metadata["of"] = "trial"
+        return y_PBLD
+
+    trial.Trial(mixer, torch.randn(3, 4, 9, 6)).observe(mark)
+    for parameter, value in zip(parameters, mixer.parameters(), strict=True):
+        assert parameter is value
+        assert get_gradient_edge(value).node.metadata == {}
 
 
 def test_what_a_module_keeps_between_calls_is_known():

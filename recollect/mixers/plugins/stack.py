@@ -110,6 +110,11 @@ class ModuleStack(Mixer):
                 outputs.append(self._member(own[p], x_BLD))
         return torch.stack(outputs)
 
+    def _first(self, x_PBLD: Tensor) -> Tensor:
+        """The output of the first member alone."""
+        own = {name: value[0] for name, value in self._own_tensors().items()}
+        return self._member(own, x_PBLD[0])[None]
+
     def _own_tensors(self) -> dict[str, Tensor]:
         """Return the stacked tensors under the names that the module itself uses."""
         own = stacked_tensors(self)
@@ -158,8 +163,7 @@ class ModuleStack(Mixer):
         with torch.random.fork_rng(devices=[x_PBLD.device]):
             torch.cuda.manual_seed(0)
             before = torch.cuda.get_rng_state(x_PBLD.device)
-            member = {name: value[0] for name, value in self._own_tensors().items()}
-            Trial(self, x_PBLD).observe(lambda x: self._member(member, x[0])[None])
+            Trial(self, x_PBLD).observe(self._first)
             after = torch.cuda.get_rng_state(x_PBLD.device)
         return not torch.equal(before, after)
 

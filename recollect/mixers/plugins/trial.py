@@ -1,6 +1,7 @@
 """Trials of a stack of modules on a few rows, computed in several ways that should agree."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +24,16 @@ class Trial:
         # Computed without autocast, whose rounding would hide differences.
         dtype = torch.float64 if x_PBLD.dtype == torch.float64 else torch.float32
         self.x_PBLD = x_PBLD[:, :ROWS].detach().to(dtype, copy=True).requires_grad_()
-        self.own = [*stack.parameters(), *stack.buffers()]
+        # Copies of the parameters. A module may keep tensors of its last call (nn.GRU keeps its
+        # weights), and with them the nodes that accumulate gradients. A node belongs to the stream
+        # on which it was made; training must not meet one of a trial.
+        self.parameters = {
+            name: nn.Parameter(value.detach().clone(), requires_grad=value.requires_grad)
+            for name, value in stack.named_parameters(recurse=False)
+        }
+        self.own = [*self.parameters.values(), *stack.buffers()]
         self.before = [value.detach().clone() for value in self.own]
-        self.inputs = [self.x_PBLD, *(p for p in stack.parameters() if p.requires_grad)]
+        self.inputs = [self.x_PBLD, *(p for p in self.parameters.values() if p.requires_grad)]
 
     def observe(self, way: Way) -> list[Tensor]:
         """Return copies of outputs, gradients and buffers."""
@@ -54,11 +62,27 @@ class Trial:
         return copies
 
     def _compute(self, way: Way) -> list[Tensor]:
-        with torch.enable_grad(), torch.autocast(self.x_PBLD.device.type, enabled=False):
+        with (
+            self._with_copies(),
+            torch.enable_grad(),
+            torch.autocast(self.x_PBLD.device.type, enabled=False),
+        ):
             y_PBLD = way(self.x_PBLD)
             gradients = torch.autograd.grad(y_PBLD.square().sum(), self.inputs, allow_unused=True)
         known = [gradient for gradient in gradients if gradient is not None]
         return [y_PBLD.detach(), *known, *self.stack.buffers()]
+
+    @contextlib.contextmanager
+    def _with_copies(self) -> Iterator[None]:
+        """Let the stack have the copies in place of its parameters."""
+        trained = dict(self.stack.named_parameters(recurse=False))
+        try:
+            for name, copy in self.parameters.items():
+                setattr(self.stack, name, copy)
+            yield
+        finally:
+            for name, parameter in trained.items():
+                setattr(self.stack, name, parameter)
 
     def _restore(self) -> None:
         with torch.no_grad():
