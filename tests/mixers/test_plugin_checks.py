@@ -140,12 +140,26 @@ def test_a_mixer_that_sees_other_rows_is_refused(write, body, init):
         f"the inputs of rows 1, 2 (in training, length {LENGTH})"
     )
     assert remedy == (
-        "rows are separate sequences; normalise over the width, or name it mine@rows to train one "
-        "that mixes them"
+        "rows are separate sequences; normalise over the width, set batch_first=True, or name it "
+        "mine@rows to train one that mixes them"
     )
     if "BatchNorm" not in init:  # its sums run over positions, too
         fly("mine@rows")
     fly("mine@everything")
+
+
+@pytest.mark.parametrize(
+    ("body", "init"),
+    [
+        ("return self.g(y)[0]", "self.g = nn.GRU(width, width)"),
+        ("return y.cumsum(0)", "pass"),
+    ],
+)
+def test_a_mixer_that_takes_rows_for_time_is_refused(write, body, init):
+    what, remedy = refused(write(body, init))
+    assert "the output of row 2 at position 0 depends on the inputs of rows 0, 1" in what
+    assert "batch_first=True" in remedy
+    fly("mine@rows")
 
 
 def test_what_is_allowed_is_all_that_is_allowed(write):

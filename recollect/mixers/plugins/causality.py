@@ -134,14 +134,22 @@ class _Probe:
         return Leak("members", "the output of member 0 depends on the input of member 1")
 
     def _rows(self, x_PBLD: Tensor, other_PBLD: Tensor, y_PBLD: Tensor) -> Leak | None:
-        changed_PBLD = torch.cat([x_PBLD[:, :1], other_PBLD[:, 1:]], dim=1)
-        differs_PLD = self.differs(self.answer(changed_PBLD)[:, 0], y_PBLD[:, 0])
-        if not differs_PLD.any():
-            return None
-        position = int(differs_PLD.any(2).any(0).nonzero()[0])
-        return Leak(
-            "rows", f"the output of row 0 at position {position} depends on the inputs of rows 1, 2"
-        )
+        """Look at the first row, then at the last: a module that takes rows for time, as nn.GRU
+        without batch_first does, lets a row see only those before it.
+        """
+        for row in (0, -1):
+            changed_PBLD = other_PBLD.clone()
+            changed_PBLD[:, row] = x_PBLD[:, row]
+            differs_PLD = self.differs(self.answer(changed_PBLD)[:, row], y_PBLD[:, row])
+            if differs_PLD.any():
+                position = int(differs_PLD.any(2).any(0).nonzero()[0])
+                seen, *others = (0, 1, 2) if row == 0 else (2, 0, 1)
+                return Leak(
+                    "rows",
+                    f"the output of row {seen} at position {position} depends on the inputs of "
+                    f"rows {others[0]}, {others[1]}",
+                )
+        return None
 
     def _future(self, x_PBLD: Tensor, other_PBLD: Tensor, looks_at: str) -> Leak | None:
         x_PLD, other_PLD = x_PBLD[:, 0], other_PBLD[:, 0]

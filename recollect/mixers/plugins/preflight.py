@@ -31,8 +31,8 @@ _SHAPE = "the output must have the shape of the input: (batch, length, width)"
 _REMEDY = {
     "future": "a mixer may see its own past alone; fix forward, or name it {name}@future to train "
     "one that looks ahead",
-    "rows": "rows are separate sequences; normalise over the width, or name it {name}@rows to "
-    "train one that mixes them",
+    "rows": "rows are separate sequences; normalise over the width, set batch_first=True, or name "
+    "it {name}@rows to train one that mixes them",
     "members": "no operation may mix or sum over the population's axis, the first one",
     "calls": "keep nothing between calls, and draw with torch alone: a run must be repeatable",
 }
