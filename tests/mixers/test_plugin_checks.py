@@ -307,6 +307,15 @@ def test_a_mixer_that_fails_is_refused_once_with_its_line(write, body, init, lin
     assert refused(path) == [f"mixer mine ({path}, line {line}): {what}", remedy]
 
 
+def test_a_state_size_that_fails_is_refused_before_anything_is_trained(write):
+    path = write("return y")
+    path.write_text(f"{path.read_text()}\n    def state_size(self):\n        return 1\n")
+    what, remedy = refused(path)
+    line = path.read_text().splitlines().index("    def state_size(self):") + 1
+    assert what.startswith(f"mixer mine ({path}, line {line}): state_size fails at width {WIDTH}")
+    assert remedy == "fix it there: the same would happen in every run"
+
+
 def test_a_constant_need_not_be_used(write):
     load_plugin(write("return y", "self.c = nn.Parameter(torch.zeros(3), requires_grad=False)"))
     fly("mine")
