@@ -26,6 +26,17 @@ from recollect.store.reading.connection import (
 from recollect.store.schema import VERSION, statements
 
 FILE = "recollect.db"
+
+
+def no_results(folder: Path) -> SpecError:
+    """Return the refusal of a place without a database."""
+    if folder.is_file():
+        return SpecError(
+            f"{folder} is a file; results are read from a folder: name the one that holds {FILE}"
+        )
+    return SpecError(f"no results in {folder}; run `recollect run SPEC --out {folder}` first")
+
+
 OWN_CACHE_KB = 16_384  # for a database that only one process opens
 
 
@@ -68,9 +79,8 @@ class Database:
     def open(cls, folder: Path, read_only: bool = False) -> Self:
         """Open the existing store of `folder`."""
         path = folder / FILE
-        absent = SpecError(f"no results in {folder}; run `recollect run SPEC --out {folder}` first")
         if not path.is_file():
-            raise absent
+            raise no_results(folder)
         # SQLite removes the log (-wal) before its index (-shm). An index without a log means that
         # something else removed the log.
         log_missing = (
@@ -81,7 +91,7 @@ class Database:
             try:
                 version = recognise(connection, path)
                 if not version:
-                    raise absent
+                    raise no_results(folder)
             except BaseException:
                 connection.close()
                 raise

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError
 from recollect.rows import Evaluation, RunRow
-from recollect.store.database import FILE
+from recollect.store.database import FILE, no_results
 from recollect.store.durable import open_regular
 from recollect.store.reading.checksums import register, verify
 from recollect.store.reading.connection import decode_text
@@ -35,7 +34,7 @@ def salvage(folder: Path) -> tuple[list[RunRow], list[str]]:
     """
     path = folder / FILE
     if not path.is_file():
-        raise SpecError(f"no results in {folder}; run `recollect run SPEC --out {folder}` first")
+        raise no_results(folder)
     with tempfile.TemporaryDirectory() as spare:
         copy = Path(spare) / FILE
         _copy(path, copy)

@@ -77,6 +77,15 @@ REFUSALS = [
     (["report", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["watch", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
     (["export", "OUT"], 2, "no results in OUT; run `recollect run SPEC --out OUT` first"),
+    *(
+        (
+            [verb, "sound.toml"],
+            2,
+            "sound.toml is a file; results are read from a folder: name the one that holds "
+            "recollect.db",
+        )
+        for verb in ("status", "check", "report", "export", "watch")
+    ),
     (
         ["export", "OUT", "--format", "xml"],
         2,

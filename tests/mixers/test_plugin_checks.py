@@ -294,6 +294,13 @@ NO_RATE = "no learning rate can fix that; look for "
             f"{NO_RATE}a division by 0, a logarithm or root of what may be negative",
         ),
         (
+            "return y * self.b",
+            "self.b = nn.Parameter(torch.full((width,), float('nan')))",
+            INIT_LINE,
+            "the parameter b is not finite at the start",
+            "initialise it: torch.empty holds whatever the memory held before",
+        ),
+        (
             "return y + (y - y.detach()).norm(dim=-1, keepdim=True).sqrt()",
             "pass",
             INIT_LINE - 1,

@@ -19,7 +19,10 @@ from recollect.spec.train import TrainSpec
 LR = "for example lr = 0.001 (learning rate at its peak)"
 STEPS = "for example steps = 1000 (optimiser steps)"
 HEADS = "for example heads = 1 (number of heads; must divide the width)"
-KNOWN_MIXERS = f"known: {', '.join(sorted(MIXERS))} (one of a plug-in needs --plugin FILE.py)"
+KNOWN_MIXERS = (
+    f"known: {', '.join(sorted(MIXERS))} (one of a plug-in needs --plugin FILE.py, and "
+    '@recollect.mixer("NAME") in that file)'
+)
 EPOCHS = "must be a number greater than 0 and at most 1,000,000; for example epochs = 50"
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [

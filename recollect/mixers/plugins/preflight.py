@@ -4,7 +4,10 @@ command with one message that names the user's file and line, and the remedy.
 """
 
 import contextlib
+import sys
 import traceback
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,7 @@ class _Flight:
             )
         if y_PBLD.isfinite().all():
             return
+        self._check_weights(mixer)
         first = _FirstNaN(self.folder)
         with torch.no_grad(), first:
             mixer(x_PBLD.detach())
@@ -126,10 +130,23 @@ class _Flight:
             first.place or forward,
         )
 
-    def _check_gradients(self, mixer: Mixer) -> None:
+    def _check_weights(self, mixer: Mixer) -> None:
+        for own_name, value, place in self._parameters(mixer):
+            if not value.isfinite().all():
+                raise self._refusal(
+                    f"the parameter {own_name} is not finite at the start",
+                    "initialise it: torch.empty holds whatever the memory held before",
+                    place,
+                )
+
+    def _parameters(self, mixer: Mixer) -> Iterator[tuple[str, Tensor, Place | None]]:
+        """Yield parameters with the names that the module uses, and their lines."""
         for name, value in mixer.named_parameters():
             own_name = name.removeprefix("own/").replace("/", ".")
-            place = self._place(f"self.{own_name.split('.')[0]}")
+            yield own_name, value, self._place(f"self.{own_name.split('.')[0]}")
+
+    def _check_gradients(self, mixer: Mixer) -> None:
+        for own_name, value, place in self._parameters(mixer):
             if value.grad is not None and not value.grad.isfinite().all():
                 raise self._refusal(
                     f"the gradient of {own_name} is not finite at the initial weights",
@@ -183,7 +200,9 @@ class _FirstNaN(TorchDispatchMode):
             isinstance(value, Tensor) and value.is_floating_point() and bool(value.isnan().any())
             for value in found
         ):
-            frames = traceback.walk_stack(None)
+            # Only frames inside of the trial: the caller's may be in files of the user's, too.
+            inner = traceback.walk_stack(sys._getframe(1))
+            frames = takewhile(lambda at: at[0].f_code.co_filename != __file__, inner)
             found_at = traceback.StackSummary.extract(frames, lookup_lines=False)
             self.place = last_own(found_at[::-1], self.folder)
         return output

@@ -25,7 +25,7 @@ from recollect.reports.inspect.record import FOLDER
 from recollect.reports.page import Context
 from recollect.reports.page.gather import Evidence, gather
 from recollect.reports.page.rendering import add_scripts, render_bare, to_bytes
-from recollect.store.database import FILE
+from recollect.store.database import FILE, no_results
 
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 1.0
@@ -56,9 +56,7 @@ class WatchedFolders:
     def __init__(self, folders: Sequence[Path]):
         for folder in folders:
             if not (folder / FILE).is_file():
-                raise SpecError(
-                    f"no results in {folder}; run `recollect run SPEC --out {folder}` first"
-                )
+                raise no_results(folder)
         self.folders = folders
         self.problem = ""
         self.shown = _draw(Evidence([], {}, Context()))
