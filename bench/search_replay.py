@@ -4,11 +4,15 @@ what that would have cost, and whether it finds the window, or the best score, o
     python bench/search_replay.py edges results/h200/study-mqar64 results/paper/fig1  # stored grids
     python bench/search_replay.py best --made 300                                     # made-up ones
     python bench/search_replay.py best --made 300 --constant best.STEP=0.8            # otherwise
+    python bench/search_replay.py edges --made 300 --midway                           # see below
 
 Run-steps are those that the stored runs made, early stops included. A cell counts as a whole grid
 if all its runs have a result, at eight rates or more; the others are counted as left out. Made-up
 cells have soft lower edges and upper edges that break single seeds, with the noise between seeds
 seen on stored rows; nothing of the search was fitted to them.
+
+With `--midway`: how often the window of the whole grid lies where `edges.bounds` says before the
+search has ended, after each round that leaves the window open.
 """
 
 import argparse
@@ -16,12 +20,14 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
-from recollect.analysis import Cell, group_cells
+from recollect.analysis import TAU, TAUS, Cell, group_cells
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
 from recollect.running.searching import best, edges, prediction
+from recollect.running.searching.outlook import window_outlook
 from recollect.running.searching.searches import IN_ROUNDS
 
 LEAST_RATES = 8
@@ -63,8 +69,8 @@ class Replay:
         return self.run_steps / self.all_run_steps
 
 
-def decades(cell: Cell) -> float:
-    window = cell.window()
+def decades(cell: Cell, tau: float = TAU) -> float:
+    window = cell.window(tau)
     return window.decades if window else 0.0
 
 
@@ -80,24 +86,29 @@ AIMS = {
 }
 
 
-def replay(cell: Cell, search: str) -> Replay:
+def rounds_of(cell: Cell, search: str) -> Iterator[Cell]:
+    """The cell after each round of a search, untrained first."""
     truth = {row.run_id: row for row in cell.rows}
     rows = {run_id: untrained(row) for run_id, row in truth.items()}
-    rounds: list[int] = []
-    while chosen := IN_ROUNDS[search].next_round(only(rows)):
-        rounds.append(len(chosen))
+    yield (state := only(rows))
+    while chosen := IN_ROUNDS[search].next_round(state):
         rows |= {row.run_id: truth[row.run_id] for row in chosen}
-    trained = [row for row in rows.values() if row.has_result]
+        yield (state := only(rows))
+
+
+def replay(cell: Cell, search: str) -> Replay:
+    states = list(rounds_of(cell, search))
+    trained = [[row for row in state.rows if row.has_result] for state in states]
     return Replay(
         cell.name,
         AIMS[search].measure(cell),
-        AIMS[search].measure(only(rows)),
+        AIMS[search].measure(states[-1]),
         AIMS[search].tolerance,
-        sum(row.steps or 0 for row in trained),
-        sum(row.steps or 0 for row in truth.values()),
-        len(trained),
-        len(truth),
-        tuple(rounds),
+        sum(row.steps or 0 for row in trained[-1]),
+        sum(row.steps or 0 for row in cell.rows),
+        len(trained[-1]),
+        len(cell.rows),
+        tuple(len(after) - len(before) for before, after in pairwise(trained)),
     )
 
 
@@ -152,6 +163,30 @@ def print_sum(found: Sequence[Replay], search: str) -> None:
         f"\n{right} of {len(found)} within {aim.tolerance:g} {aim.unit}, {share:.1%} of the "
         f"run-steps, {sum(len(one.rounds) for one in found) / len(found):.1f} rounds a cell\n"
     )
+
+
+# ---- in the middle of a search ----
+
+
+def print_midway(name: str, cells: Sequence[Cell], search: str) -> None:
+    for tau in TAUS:
+        open_windows = [
+            (window_outlook(state, tau), between, decades(cell, tau))
+            for cell in cells
+            for state in rounds_of(cell, search)
+            if state.scored_rates
+            and not edges.is_known(state, tau)
+            and (between := edges.bounds(state, tau))
+        ]
+        if open_windows:
+            number = len(open_windows)
+            right = sum(low <= width <= high for _, (low, high), width in open_windows)
+            bare = sum(look.low <= width <= look.high for look, _, width in open_windows)
+            wide = sum(high - low for _, (low, high), _ in open_windows) / number
+            print(
+                f"{name}, W({tau:g}): {right} of {number} open windows ({right / number:.0%}) lie "
+                f"where it says, within {wide:.2f} decades on average; without the tolerance {bare}"
+            )
 
 
 # ---- made-up grids ----
@@ -219,8 +254,16 @@ def main() -> None:
     parser.add_argument("--made", type=int, default=0, metavar="N", help="so many made-up cells")
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
     parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
+    parser.add_argument("--midway", action="store_true", help="bounds of windows before the end")
     asked = parser.parse_args()
     set_constants(asked.constant)
+    if asked.midway:
+        # A run may be stored twice, and its cell with it.
+        stored = [cell for folder in asked.folders for cell in whole_cells(folder)[0]]
+        distinct = {frozenset(row.run_id for row in cell.rows): cell for cell in stored}
+        print_midway("stored", list(distinct.values()), asked.search)
+        print_midway("made up", list(made_cells(asked.made, asked.seed)), asked.search)
+        return
     found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]
     if len(asked.folders) > 1:
         print("all stored grids")

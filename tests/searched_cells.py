@@ -21,15 +21,20 @@ def whole(
 
 
 class Played:
-    """Rounds from the known results until there is none."""
+    """Rounds from the known results, until there is none or so many are played."""
 
-    def __init__(self, truth: Sequence[RunRow], next_round: Callable[[Cell], list[RunRow]]):
+    def __init__(
+        self,
+        truth: Sequence[RunRow],
+        next_round: Callable[[Cell], list[RunRow]],
+        most: int | None = None,
+    ):
         self.truth = {row.run_id: row for row in truth}
         self.rows = {
             row.run_id: replace(row, status="todo", accuracy=None) for row in self.truth.values()
         }
         self.rounds: list[list[tuple[float, int]]] = []
-        while chosen := next_round(self.cell):
+        while len(self.rounds) != most and (chosen := next_round(self.cell)):
             self.rounds.append([(row.spec["train"]["lr"], row.spec["seed"]) for row in chosen])
             assert len({row.run_id for row in chosen}) == len(chosen)
             assert all(row.status == "todo" for row in chosen)

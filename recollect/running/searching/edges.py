@@ -47,6 +47,21 @@ def is_known(cell: Cell, tau: float = TAU) -> bool:
     return window_outlook(cell, tau).is_within(TOLERANCE)
 
 
+def bounds(cell: Cell, tau: float = TAU) -> tuple[float, float] | None:
+    """The widths between which the window of the whole grid lies, in decades, before it is known.
+
+    None if too little is tried to say: one of the first rates is untried, or no rate has all its
+    seeds. The prediction alone is too sure of itself in the middle of a search, hence TOLERANCE on
+    both sides: docs/decisions/search-edges.md.
+    """
+    first = coarse_places([rate.lr for rate in cell.rates])
+    whole = [rate for rate in cell.scored_rates if not todo_rows(rate)]
+    if not whole or not all(is_tried(cell.rates[index]) for index in first):
+        return None
+    outlook = window_outlook(cell, tau)
+    return max(0.0, outlook.low - TOLERANCE), outlook.high + TOLERANCE
+
+
 def _choose(cell: Cell, tau: float) -> dict[int, int]:
     """Return the number of further seeds to train, by index of the rate."""
     if any(row.status == "running" for row in cell.rows):

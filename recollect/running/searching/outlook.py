@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recollect.analysis import TAU, Cell, Window, find_window
-from recollect.running.searching.prediction import DRAWS, Prediction, middle, predict
+from recollect.running.searching.prediction import DRAWS, TAIL, Prediction, middle, predict
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class WindowOutlook:
     window: Window | None  # of the trained runs
     low: float  # decades; low to high holds the middle CONFIDENCE of the widths
     high: float
+    is_open: bool  # whether it may reach an end of the grid
     edge_spread: tuple[float, float]  # high - low of the lower and of the upper edge, in decades
     doubt: tuple[float, ...]  # by rate: the share of draws with the rarer verdict on it
 
@@ -72,6 +73,7 @@ def _window_outlook(
         window=found,
         low=low,
         high=high,
+        is_open=sum(window.is_open for window in solved) > TAIL * DRAWS,
         edge_spread=(
             _spread([math.log10(window.low) for window in solved]),
             _spread([math.log10(window.high) for window in solved]),

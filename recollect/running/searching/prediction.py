@@ -22,6 +22,7 @@ from functools import lru_cache
 from recollect.analysis import Cell, mean_score
 
 CONFIDENCE = 0.9  # a value is known within the interval that holds this share of the draws
+TAIL = (1 - CONFIDENCE) / 2  # the share of the draws on either side of it
 DRAWS = 200
 SEED = 0  # fixed, so that the same rows always lead to the same runs
 # Weights of the seeds of the next lower and the next higher rate; each seed of the rate has 1.
@@ -60,7 +61,7 @@ def predict(cell: Cell) -> Prediction:
 def middle(values: Sequence[float]) -> tuple[float, float]:
     """The ends of the interval that holds the middle CONFIDENCE of the values."""
     ordered = sorted(values)
-    tail = int((1 - CONFIDENCE) / 2 * len(ordered))
+    tail = int(TAIL * len(ordered))
     return ordered[tail], ordered[-1 - tail]
 
 

@@ -105,7 +105,7 @@ def test_a_model_that_solves_nothing_has_no_window_to_miss():
         lambda run: True, lambda run: (wide if mixer(run) == "mamba" else never(0.5))(run)
     )
     verdict = verdict_of(BY_NAME["C4"], made_rows(BY_NAME["C4"], score))
-    assert verdict.outcome == "not enough data"
+    assert verdict.outcome == "fails in part"  # in Mamba's cells alone
     assert "no window in 2-layer hyena" in verdict.numbers
     assert verdict.numbers.startswith("against it ")
 

@@ -12,7 +12,7 @@ from searched_cells import Played
 
 from recollect.analysis import Cell
 from recollect.analysis.seeds import resample
-from recollect.reports.paper.claims.checks import below
+from recollect.reports.paper.claims.checks import at_most, below
 from recollect.reports.paper.claims.measures import tuned, window
 from recollect.reports.paper.study import RATES
 from recollect.running.searching import best
@@ -56,9 +56,10 @@ def plateau(lr: float, seed: int) -> float:
 
 @pytest.mark.parametrize("tau", [0.9, 0.95, 0.98])
 @pytest.mark.parametrize("score", [from_to(1e-3, 1e-2), plateau], ids=["clear", "plateau"])
-def test_without_texts_the_numbers_are_the_same(score, tau):
+@pytest.mark.parametrize("rounds", [None, 2, 3])
+def test_without_texts_the_numbers_are_the_same(score, tau, rounds):
     """Also where the runs that were left out may change a window."""
-    cell = searched(whole(score))
+    cell = searched(whole(score)) if rounds is None else begun(score, rounds)
     for measure in (
         lambda brief: window(cell, "mamba", True, tau, brief),
         lambda brief: tuned(cell, "mamba", True, brief),
@@ -105,6 +106,44 @@ def test_what_is_not_known_yet_still_lacks_something():
         for row in cell.rows
     ]
     assert window(only_cell(early), "mamba", True, 0.9).lacks != ""
+
+
+def begun(score: Score, rounds: int) -> Cell:
+    """What `--search edges` has trained of it after so many rounds."""
+    return Played(whole(score).rows, IN_ROUNDS["edges"].next_round, rounds).cell
+
+
+@pytest.mark.parametrize("edges", [(1e-3, 1e-2), (1e-4, 3e-2), (3e-4, 3e-2)])
+def test_a_search_that_has_begun_tells_where_the_window_may_still_end(edges):
+    full, found = (
+        window(one, "mamba", True, 0.9)
+        for one in (whole(from_to(*edges)), begun(from_to(*edges), 3))
+    )
+    assert 0 < found.low < full.low <= full.high < found.high < full.high + 2
+    assert found.lacks == "mamba: its window to 0.1 decades"
+    told = re.search(r"([\d.]+) to ([\d.]+) decades so far \(searched with", found.text)
+    assert told
+    assert [float(end) for end in told.groups()] == pytest.approx([found.low, found.high], abs=0.05)
+
+
+def test_a_window_that_may_reach_the_end_of_the_grid_has_no_upper_bound():
+    rows = [
+        replace(row, status="todo", accuracy=None) if row.spec["train"]["lr"] == 0.3 else row
+        for row in begun(from_to(1e-3, 1.0), 4).rows
+    ]
+    found = window(only_cell(rows), "mamba", True, 0.9)
+    assert 1.5 < found.low < math.log10(0.3 / 1e-3)
+    assert found.high == math.inf
+    assert "at least" in found.text
+
+
+def test_a_window_may_be_wide_before_its_edges_are_known():
+    """Nothing of it is known after the first round: no rate has all its seeds."""
+    first, third = (
+        at_most(window(begun(from_to(1e-4, 3e-2), rounds), "mamba", True, 0.9), 1.0)
+        for rounds in (1, 3)
+    )
+    assert (first.holds, third.holds) == (None, False)
 
 
 def test_two_seeds_are_too_few_however_they_were_searched():

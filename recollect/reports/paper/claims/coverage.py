@@ -57,8 +57,8 @@ UNNAMED = Coverage(
 SOME_UNNAMED = Coverage(
     False,
     True,
-    f"one cell that holds is enough; to contradict it, all of {LEAST_SIZES:g} sizes or more, one "
-    f"of at least {LEAST_LENGTH:g} tokens",
+    f"one cell that holds is enough; to contradict it, each model must fail in all cells of "
+    f"{LEAST_SIZES:g} sizes or more, one of at least {LEAST_LENGTH:g} tokens",
 )
 
 
@@ -111,13 +111,18 @@ def tally(coverage: Coverage, cells: Sequence[CellCheck], roles: Sequence[Role] 
     holding = [cell for cell in cells if cell.check.holds]
     failing = [cell for cell in cells if cell.check.holds is False]
     decided = [*holding, *failing]
-    complete = len(decided) == len(cells) if coverage.named else _spans(decided, roles)
+    if coverage.named:
+        complete = len(decided) == len(cells)
+    elif coverage.one:  # that something can happen is refuted only where each model was searched
+        complete = all(_spans(own) for own in _by_model(decided, roles))
+    else:
+        complete = _spans(decided, roles)
     outcome: Outcome = "not enough data"
     if coverage.one:
         if holding:
             outcome = "reproduced"
-        elif failing and complete:
-            outcome = "contradicted"
+        elif failing:
+            outcome = "contradicted" if complete else "fails in part"
     elif failing and (coverage.named or _contradicts(decided, roles)):
         outcome = "contradicted"
     elif holding:
@@ -156,8 +161,12 @@ def _spans(cells: Sequence[CellCheck], roles: Sequence[Role] = ()) -> bool:
 
 def _contradicts(decided: Sequence[CellCheck], roles: Sequence[Role]) -> bool:
     """Whether all models together, or one of them, fail in every decided cell, at enough sizes."""
-    by_model = [[cell for cell in decided if cell.role is role] for role in roles]
+    by_model = [own for own in _by_model(decided, roles) if own]
     return any(
         _spans(own, needed) and not any(cell.check.holds for cell in own)
-        for own, needed in ((list(decided), roles), *((own, ()) for own in by_model if own))
+        for own, needed in ((list(decided), roles), *((own, ()) for own in by_model))
     )
+
+
+def _by_model(cells: Sequence[CellCheck], roles: Sequence[Role]) -> list[list[CellCheck]]:
+    return [[cell for cell in cells if cell.role is role] for role in roles]

@@ -2,8 +2,8 @@
 
 In a strict reading, only rates with enough seeds count. A score is known exactly only after a
 search that is fine and wide enough, and a window only on a fine grid. Both are also known if the
-runs that such a grid still lacks would hardly change them (`--search best`, `--search edges`).
-Otherwise every trained run counts.
+runs that such a grid still lacks would hardly change them (`--search best`, `--search edges`), and
+known to lie between two values if a search has begun. Otherwise every trained run counts.
 """
 
 import math
@@ -25,6 +25,7 @@ from recollect.reports.paper.study import RATES
 from recollect.running.searching.best import TOLERANCE as BEST_TOLERANCE
 from recollect.running.searching.best import is_covered
 from recollect.running.searching.edges import TOLERANCE as EDGE_TOLERANCE
+from recollect.running.searching.edges import bounds
 from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
@@ -68,9 +69,16 @@ def window(
     After a proper search, a model that never reaches tau has a window of 0. `brief` and `trained`
     are as in `tuned`.
     """
-    searched = _searched_window(cell, name, tau, brief, trained or cell) if strict else None
-    if searched is not None:
-        return searched
+    if strict and (known := _searched_window(cell, name, tau, brief, trained or cell)):
+        return known
+    found = _tried_window(cell, name, strict, tau, brief)
+    if strict and found.low == 0 and found.high == math.inf:
+        return _bounded_window(cell, name, tau, brief, trained or cell) or found
+    return found
+
+
+def _tried_window(cell: Cell, name: str, strict: bool, tau: float, brief: bool) -> Measure:
+    """The window of the rates that count, whatever else may be trained."""
     cell = trusted(cell) if strict else cell
     rates = [rate.lr for rate in cell.scored_rates]
     found = cell.window(tau)
@@ -141,6 +149,24 @@ def _searched_window(
         sides = " and ".join(_open_sides(found.open_low, found.open_high))
         return Measure(low, math.inf, text, f"{name}: {sides} rates")
     return Measure(low, found.decades + outlook.high - outlook.decades, text)
+
+
+def _bounded_window(
+    cell: Cell, name: str, tau: float, brief: bool, trained: Cell
+) -> Measure | None:
+    """The window of a cell whose search has begun: from where to where it may still lie."""
+    between = bounds(trained, tau) if _is_searchable(cell) else None
+    if between is None:
+        return None
+    outlook, found = window_outlook(trained, tau), cell.window(tau)
+    moved = (found.decades if found else 0.0) - outlook.decades  # by a resample of the seeds
+    low, high = (max(0.0, end + moved) for end in between)
+    lacks = f"{name}: its window to {EDGE_TOLERANCE:g} decades"
+    if outlook.is_open:
+        told, high = f"at least {low:.1f} decades so far", math.inf
+    else:
+        told = f"{low:.1f} to {high:.1f} decades so far"
+    return Measure(low, high, name if brief else f"{name}: {told} ({_tried_told(cell)})", lacks)
 
 
 def _is_searchable(cell: Cell) -> bool:

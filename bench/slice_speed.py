@@ -1,0 +1,53 @@
+"""What a slice of device time bought: run-steps per second of device by cell, of the runs that one
+store has and an older copy of it does not have, beside those of the older runs of the same cell.
+
+    git show REV:results/h200/campaign/recollect.db > /tmp/older/recollect.db
+    python bench/slice_speed.py results/h200/campaign /tmp/older
+
+Seconds are those of the rows: a run counts with its share of the time of all that trained beside
+it, so the sum over all runs is the time of the device.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from recollect.analysis import group_cells
+from recollect.rows import RunRow
+from recollect.running.results import RunSet
+
+
+def by_cell(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
+    found = defaultdict(list)
+    for cell in group_cells(list(rows)):
+        found[cell.name] += [row for row in cell.rows if row.has_result]
+    return found
+
+
+def speed(rows: Iterable[RunRow]) -> str:
+    """Run-steps per second; empty without rows."""
+    seconds = sum(row.wall_s or 0.0 for row in rows)
+    return f"{sum(row.steps or 0 for row in rows) / seconds:,.0f}" if seconds else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("store", type=Path)
+    parser.add_argument("older", type=Path)
+    asked = parser.parse_args()
+    older = {row.run_id for row in RunSet.load(asked.older).rows if row.has_result}
+    total = 0.0
+    print("| cell | new runs | seconds | run-steps/s | of older runs |\n|---|---|---|---|---|")
+    for name, rows in by_cell(RunSet.load(asked.store).rows).items():
+        new = [row for row in rows if row.run_id not in older]
+        if new:
+            seconds = sum(row.wall_s or 0.0 for row in new)
+            total += seconds
+            before = [row for row in rows if row.run_id in older]
+            print(f"| {name} | {len(new)} | {seconds:.0f} | {speed(new)} | {speed(before)} |")
+    print(f"\n{total / 60:.1f} minutes of the device")
+
+
+if __name__ == "__main__":
+    main()
