@@ -3,13 +3,16 @@
     python bench/rounds_replay.py edges results/h200/study-mqar64 --packs 2 4 8
 
 The cells of a folder are searched again on paper, each run for as many steps as it made. Compared
-are three ways to train their rounds on a GPU:
+are four ways to train their rounds on a GPU:
 
   whole      every run of every cell, one cell after the other
   barrier    all cells' rounds as one stage, the next stage when its last run has ended; packs are
              stepped in turn, so they pass each evaluation together
-  joining    a cell's next round begins as soon as its last one has ended; each pack advances at its
-             own speed, with an equal share of the device
+  joining    a cell's next round begins as soon as its last one has ended, after the rounds that
+             wait already; each pack advances at its own speed, with an equal share of the device
+  begun      the same, but rounds of cells that have begun come before the first rounds of others
+
+For the last two, also the time after which half of the cells were known.
 
 n members train as fast together as one population of n, whatever packs they are in: run-steps of
 attention from a stored benchmark, those of other mixers weighted by their measured speed. Starts,
@@ -19,6 +22,7 @@ evaluations and recordings take no time here.
 import argparse
 import json
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,13 +123,22 @@ def train_whole(cells: Sequence[Cell], device: Device) -> float:
 
 
 def train_searched(
-    cells: Sequence[Cell], search: str, device: Device, most: int, joins: bool
-) -> float:
+    cells: Sequence[Cell],
+    search: str,
+    device: Device,
+    most: int,
+    joins: bool = True,
+    begun_first: bool = False,
+) -> tuple[float, float]:
+    """Seconds until all cells are known, and until half of them are."""
     searches = Searches(cells, search)
     waiting = list(searches.rounds(range(len(cells)), device))
     packs: list[Pack] = []
     seconds, free = 0.0, set[int]()
+    last = dict.fromkeys(range(len(cells)), 0.0)  # when the last round of each cell has ended
     while waiting or packs:
+        if begun_first:
+            waiting.sort(key=lambda pack: last[pack.cell] == 0)  # keeps the order otherwise
         while waiting and len(packs) < most and members(packs) < FULL:
             packs.append(waiting.pop(0))
         advance = advance_freely if joins else advance_together
@@ -135,11 +148,12 @@ def train_searched(
             searches.end(pack.cell, run_ids)
             if not pack.left:
                 free.add(pack.cell)
+                last[pack.cell] = seconds
         packs = [pack for pack in packs if pack.left]
         if joins or not (packs or waiting):
             waiting += searches.rounds(sorted(free), device)
             free.clear()
-    return seconds
+    return seconds, statistics.median(last.values())
 
 
 def members(packs: Sequence[Pack]) -> int:
@@ -186,10 +200,14 @@ def main() -> None:
     device = Device.measured()
     print(f"{len(cells)} cells, in full {train_whole(cells, device):.0f} s")
     for most in asked.packs:
-        barrier, joining = (
-            train_searched(cells, asked.search, device, most, joins) for joins in (False, True)
+        (barrier, _), (joining, half), (begun, begun_half) = (
+            train_searched(cells, asked.search, device, most, *how)
+            for how in ((False,), (True,), (True, True))
         )
-        print(f"at most {most} packs: barrier {barrier:.0f} s, joining {joining:.0f} s")
+        print(
+            f"at most {most} packs: barrier {barrier:.0f} s, joining {joining:.0f} s (half of the "
+            f"cells {half:.0f} s), begun {begun:.0f} s ({begun_half:.0f} s)"
+        )
 
 
 if __name__ == "__main__":

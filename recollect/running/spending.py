@@ -206,9 +206,11 @@ def order_shapes(
     runs: Sequence[RunSpec], ranks: Mapping[str, int], run_s: Callable[[RunSpec], float]
 ) -> list[tuple[RunSpec, ...]]:
     """The runs of each shape: those of the lowest rank first, then the cheapest."""
-    return sorted(
-        group_by_shape(runs), key=lambda same: (ranks.get(same[0].run_id, 0), run_s(same[0]))
-    )
+
+    def place(same: Sequence[RunSpec]) -> tuple[int, float]:
+        return min(ranks.get(run.run_id, 0) for run in same), run_s(same[0])
+
+    return sorted(group_by_shape(runs), key=place)
 
 
 def select_affordable(

@@ -196,6 +196,15 @@ def test_shapes_of_an_earlier_sweep_come_first_however_dear(speeds, make_run):
     assert selection.run_ids == {large.run_id}
 
 
+def test_a_shape_has_the_place_of_its_first_run_in_order(speeds, make_run):
+    """Whatever run of it comes first in the stage."""
+    small, large = make_run({"model.width": 8}), make_run({"model.width": 64})
+    other = make_run({"model.width": 64, "seed": 5})
+    ranks = {small.run_id: 1, large.run_id: 2, other.run_id: 0}
+    selection = select_affordable([small, large, other], MadeUpShapes(), speeds, 1e9, 1, ranks)
+    assert selection.run_ids == {large.run_id, other.run_id}
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_shape_that_should_not_end_in_time_leaves_it_to_one_that_should(speeds, make_run, rank):
     """Of six and of forty steps, a second each, where there is time for seven."""

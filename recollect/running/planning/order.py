@@ -3,7 +3,8 @@ named in the command come first.
 
 A sweep is trained in full, or only as far as a search needs (searching/searches.py); the folder
 remembers which. Runs that were begun come before all sweeps. On a GPU, which a round of one sweep
-may not fill, rounds of several sweeps form one stage; those of earlier sweeps come first in it.
+may not fill, rounds of several sweeps form one stage; those of earlier sweeps come first in it, and
+within a sweep those of cells that have a result: when time ends, fewer cells are half searched.
 Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
 `--search all` was requested: then one cell is completed after another, the cheapest first. All of
 it is read from the store, so a stopped folder continues where it was.
@@ -13,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from recollect.analysis import count_text, group_cells
+from recollect.analysis import Cell, count_text, group_cells
 from recollect.analysis.cells import Grouping
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
@@ -80,8 +81,8 @@ def order_of(
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
-        ranks: dict[str, int] = {}  # of the runs in rounds, in order
-        for rank, (name, run_ids) in enumerate(sweeps.items()):
+        ranks: dict[str, int] = {}  # of the runs in rounds
+        for place, (name, run_ids) in enumerate(sweeps.items()):
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
                 search = IN_ROUNDS[searched[name]]
@@ -103,12 +104,22 @@ def order_of(
             if stage is not None and stage.name != "round":
                 return Stage("round", tuple(ranks), ranks) if ranks else stage
             if stage is not None:
-                ranks |= {run_id: rank for run_id in stage.run_ids if run_id not in ranks}
+                begun = _in_begun_cells(cells)
+                ranks |= {
+                    run_id: 2 * place + (run_id not in begun)
+                    for run_id in stage.run_ids
+                    if run_id not in ranks
+                }
             if len(ranks) >= wanted:
                 break
         return Stage("round", tuple(ranks), ranks) if ranks else None
 
     return choose
+
+
+def _in_begun_cells(cells: Iterable[Cell]) -> set[str]:
+    """The runs of all cells that have a result."""
+    return {row.run_id for cell in cells if cell.scored_rates for row in cell.rows}
 
 
 @dataclass(frozen=True)

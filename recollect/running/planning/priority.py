@@ -57,7 +57,7 @@ class Stage:
 
     name: Name
     run_ids: tuple[str, ...]
-    # By run id: the place of its sweep in the order of training; empty if they are of one sweep.
+    # By run id: its place in the order of training; runs of several places train side by side.
     ranks: Mapping[str, int] = field(default_factory=dict)
 
 

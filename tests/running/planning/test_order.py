@@ -1,6 +1,6 @@
 """The order in which the sweeps of a folder are trained, and what the folder remembers of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,16 +36,22 @@ def store(tmp_path: Path):
 
 
 @pytest.fixture
-def sweeps(make_run) -> list[Sweep]:
-    def sweep(name: str, width: int) -> Sweep:
+def make_sweep(make_run) -> Callable[..., Sweep]:
+    def sweep(name: str, *widths: int) -> Sweep:
         runs = [
             make_run({"train.lr": lr, "seed": seed, "model.width": width})
+            for width in widths
             for lr in RATES
             for seed in (1, 2)
         ]
         return Sweep(name, "", tuple(runs))
 
-    return [sweep("first", 16), sweep("second", 32)]
+    return sweep
+
+
+@pytest.fixture
+def sweeps(make_sweep) -> list[Sweep]:
+    return [make_sweep("first", 16), make_sweep("second", 32)]
 
 
 def finish(store: Store, run_ids: Sequence[str], score: float) -> None:
@@ -139,11 +145,28 @@ def test_runs_of_a_round_know_the_place_of_their_sweep(store, sweeps):
     for sweep in sweeps:
         engine.plan(store, sweep)
     remember_search(store, ["first", "second"], "edges")
-    for first, places in (((), {16: 0, 32: 1}), (("second",), {32: 0, 16: 1})):
+    for first, places in (((), [16, 32]), (("second",), [32, 16])):
         stage = order_of(store, within_budget=False, wanted=99, first=first)(store.rows())
-        widths = {row.run_id: row.spec["model"]["width"] for row in store.rows()}
-        assert {widths[run_id]: rank for run_id, rank in stage.ranks.items()} == places
+        assert by_rank(store, stage) == [{places[0]}, {places[1]}]
         assert tuple(stage.ranks) == stage.run_ids
+
+
+def by_rank(store, stage) -> list[set[int]]:
+    """The widths of the runs of each rank, in order."""
+    widths = {row.run_id: row.spec["model"]["width"] for row in store.rows()}
+    ranks = sorted(set(stage.ranks.values()))
+    return [{widths[i] for i in stage.run_ids if stage.ranks[i] == rank} for rank in ranks]
+
+
+def test_cells_that_have_begun_come_before_those_that_have_not(store, make_sweep):
+    """Of one sweep; an earlier sweep comes first even if nothing of it has begun."""
+    for sweep in (make_sweep("early", 8), make_sweep("late", 16, 32, 64)):
+        engine.plan(store, sweep)
+    remember_search(store, ["early", "late"], "edges")
+    begun = [row for row in store.rows() if row.spec["model"]["width"] == 32]
+    finish(store, [row.run_id for row in begun[:1]], 0.1)
+    stage = order_of(store, within_budget=False, wanted=99)(store.rows())
+    assert by_rank(store, stage) == [{8}, {32}, {16, 64}]
 
 
 def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
