@@ -110,8 +110,8 @@ def told(own):
 def verdict_section(verdict, verdicts):
     claim = verdict.claim
     text = f"\n### {claim.name} under {verdict.recipe}: {verdict.words}\n\n"
-    counted = f"{verdict.tally.counted}: " if verdict.tally.cells > 1 else ""
-    text += f"- The study: {claim.statement}.\n- Measured: {counted}{numbers(verdict)}\n"
+    measured = sentence_of(verdict.numbers.split("; missing:")[0])
+    text += f"- The study: {claim.statement}.\n- Measured: {measured}\n"
     reasons = [verdict.disagreement, verdict.remark, claim.contradiction, claim.caveat]
     reasons = dict.fromkeys(sentence_of(reason) for reason in reasons if reason)
     other = [

@@ -104,9 +104,9 @@ def order_of(
             if stage is not None and stage.name != "round":
                 return Stage("round", tuple(ranks), ranks) if ranks else stage
             if stage is not None:
-                begun = _in_begun_cells(cells)
+                continued = _in_begun_cells(cells)
                 ranks |= {
-                    run_id: 2 * place + (run_id not in begun)
+                    run_id: 2 * place + (run_id not in continued)
                     for run_id in stage.run_ids
                     if run_id not in ranks
                 }

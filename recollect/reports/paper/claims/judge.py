@@ -18,7 +18,6 @@ from recollect.reports.paper.claims.coverage import (
     CellCheck,
     Outcome,
     Tally,
-    count_cells,
     tally,
     together,
 )
@@ -151,8 +150,8 @@ def _numbers(claim: Claim, counted: Tally, cells: Sequence[CellCheck], trained: 
     elif counted.outcome == "holds in part":
         told = f"fails: {failing[0].told}; holds: {holding[0].told}"
     count = counted.counted if counted.cells > 1 else ""
-    if failing and counted.outcome in ("not enough data", "fails in part"):
-        count = f"against it {count_cells(len(failing))}, too few to contradict it"
+    if counted.outcome == "fails in part":
+        count = f"{counted.counted}, too few to contradict it"
     parts = [f"{count}: {told}" if count and told else told or count]
     if counted.outcome in OPEN_OUTCOMES:
         waiting = [leaf for cell in cells for leaf in cell.check.leaves if leaf.holds is None]
