@@ -158,10 +158,11 @@ def print_grid(folder: Path, search: str) -> list[Replay]:
 def print_sum(found: Sequence[Replay], search: str) -> None:
     share = sum(one.run_steps for one in found) / sum(one.all_run_steps for one in found)
     right = sum(one.is_right for one in found)
-    aim = AIMS[search]
+    aim, runs = AIMS[search], sum(one.runs for one in found) / sum(one.all_runs for one in found)
+    rounds = sum(len(one.rounds) for one in found) / len(found)
     print(
         f"\n{right} of {len(found)} within {aim.tolerance:g} {aim.unit}, {share:.1%} of the "
-        f"run-steps, {sum(len(one.rounds) for one in found) / len(found):.1f} rounds a cell\n"
+        f"run-steps, {runs:.0%} of the runs, {rounds:.1f} rounds a cell\n"
     )
 
 
@@ -192,7 +193,7 @@ def print_midway(name: str, cells: Sequence[Cell], search: str) -> None:
 # ---- made-up grids ----
 
 
-def made_cells(count: int, seed: int = 0) -> Iterator[Cell]:
+def made_cells(count: int, seed: int = 0, lost: float = 0.0) -> Iterator[Cell]:
     draw = random.Random(seed)
     example = {
         "task": {"name": "mqar", "length": 64, "pairs": 4},
@@ -207,7 +208,7 @@ def made_cells(count: int, seed: int = 0) -> Iterator[Cell]:
         for lr in RATES:
             for seed in range(SEEDS):
                 spec = example | {"train": {"lr": lr, "steps": STEPS}, "seed": seed}
-                reached = score(lr, seed)
+                reached = 0.0 if lost and draw.random() < lost else score(lr, seed)
                 # A run that solves it stops early; how early differs.
                 steps = int(STEPS * draw.uniform(0.08, 0.5)) if reached >= 0.99 else STEPS
                 row = RunRow(f"{number}-{lr}-{seed}", spec, "done", "accuracy", 0.25)
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--made", type=int, default=0, metavar="N", help="so many made-up cells")
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
+    parser.add_argument("--lost", type=float, default=0.0, metavar="P", help="share of lost runs")
     parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
     parser.add_argument("--midway", action="store_true", help="bounds of windows before the end")
     asked = parser.parse_args()
@@ -262,14 +264,16 @@ def main() -> None:
         stored = [cell for folder in asked.folders for cell in whole_cells(folder)[0]]
         distinct = {frozenset(row.run_id for row in cell.rows): cell for cell in stored}
         print_midway("stored", list(distinct.values()), asked.search)
-        print_midway("made up", list(made_cells(asked.made, asked.seed)), asked.search)
+        print_midway("made up", list(made_cells(asked.made, asked.seed, asked.lost)), asked.search)
         return
     found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]
     if len(asked.folders) > 1:
         print("all stored grids")
         print_sum(found, asked.search)
     if asked.made:
-        made = [replay(cell, asked.search) for cell in made_cells(asked.made, asked.seed)]
+        made = [
+            replay(cell, asked.search) for cell in made_cells(asked.made, asked.seed, asked.lost)
+        ]
         print(f"{asked.made} made-up cells: {len(RATES)} rates, {SEEDS} seeds")
         print_sum(made, asked.search)
 

@@ -50,6 +50,12 @@ def about_text(seconds: float) -> str:
     return f"about {time_text(seconds)}" if seconds >= 1 else time_text(seconds)
 
 
+def between_text(likely_s: float | None, most_s: float) -> str:
+    """Return an estimate and its limit: "about 20 min 0 s, at most 1 h 5 min"."""
+    most = f"at most {time_text(most_s)}"
+    return most if likely_s is None or likely_s >= most_s else f"{about_text(likely_s)}, {most}"
+
+
 def counts_text(counts: Mapping[Status, int]) -> str:
     """Return the planned runs as a sum over all statuses, so that no run is overlooked."""
     return f"{sum(counts.values())} planned = " + " + ".join(

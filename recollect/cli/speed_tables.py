@@ -10,9 +10,10 @@ from rich.text import Text
 from recollect.analysis import Cell, decades_text, rate_text, remaining_s, score_text
 from recollect.analysis.naming import differing_keys, join_name, settings_text, short_labels
 from recollect.analysis.settings import cell_settings
-from recollect.analysis.wording import time_text
+from recollect.analysis.wording import between_text, time_text
 from recollect.cli.tables import plain_table
 from recollect.rows import RunRow
+from recollect.spec.cell import cell_id
 
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
@@ -109,17 +110,17 @@ def state_table(cells: Sequence[Cell], asked: "AskedFor", most: int) -> Table:
             _done(cell.rows),
             _best_so_far(cell),
             decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
-            _left(cell.rows, left_s, asked),
+            _left(cell.rows, left_s, _likely_s(cell, left_s, asked), asked),
         )
     if len(cells) > 1:
         rows = [row for cell in cells for row in cell.rows]
         needed = [
-            seconds
+            (seconds, _likely_s(cell, seconds, asked))
             for cell, seconds in zip(cells, times, strict=True)
             if any(_is_asked_for(row, asked) for row in cell.rows)
         ]
-        known = [seconds for seconds in needed if seconds is not None]
-        whole = _left(rows, sum(known) if len(known) == len(needed) else None, asked)
+        most_s, likely_s = (_sum_if_known([pair[place] for pair in needed]) for place in (0, 1))
+        whole = _left(rows, most_s, likely_s, asked)
         table.add_row("all", _done(rows), "", "", whole, style="bold")
     return table
 
@@ -131,14 +132,32 @@ def _done(rows: Sequence[RunRow]) -> str:
     return f"{text}, {failed} failed" if failed else text
 
 
-def _left(rows: Sequence[RunRow], seconds: float | None, asked: "AskedFor") -> str:
-    """Return the time left for one process, empty if all is done. A search may need less."""
+def _sum_if_known(seconds: Sequence[float | None]) -> float | None:
+    known = [one for one in seconds if one is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def _likely_s(cell: Cell, seconds: float | None, asked: "AskedFor") -> float | None:
+    """Return the part of the seconds left that should be needed: a search leaves runs out."""
+    todo = sum(row.status == "todo" for row in cell.rows)
+    likely = asked.likely.get(cell_id(cell.rows[0].spec), todo)
+    # Runs in training count in full.
+    running = sum(row.status == "running" for row in cell.rows)
+    return None if seconds is None else seconds * (likely + running) / max(1, todo + running)
+
+
+def _left(
+    rows: Sequence[RunRow], seconds: float | None, likely_s: float | None, asked: "AskedFor"
+) -> str:
+    """Return the time left for one process, empty if all is done."""
     if all(row.is_finished for row in rows):
         return ""
     if not any(_is_asked_for(row, asked) for row in rows):
         return "not needed"
-    most = "at most " if any(row.run_id in asked.searched for row in rows) else ""
-    return "?" if seconds is None else f"{most}{time_text(seconds)}"
+    if seconds is None:
+        return "?"
+    is_searched = any(row.run_id in asked.searched for row in rows)
+    return between_text(likely_s, seconds) if is_searched else time_text(seconds)
 
 
 def _is_asked_for(row: RunRow, asked: "AskedFor") -> bool:

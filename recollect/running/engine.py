@@ -134,7 +134,8 @@ def train(
         if team.reason:
             listen(Remark(team.reason))
         processes = len(team.shares)
-        listen(TrainingStarted(tuple(rows), processes, step_s))
+        likely = order.asked_for(store, rows).likely if searched else {}
+        listen(TrainingStarted(tuple(rows), processes, step_s, likely))
         first = [sweep.name for sweep in sweeps]
         in_stages = budget is not None or bool(searched) or _has_others(store, first, rows)
         wanted = FULL if target.type == "cuda" else 1

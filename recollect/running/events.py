@@ -29,19 +29,24 @@ class TrainingStarted:
     """The folder's rows before the first step, and the number of processes that will train it.
 
     `step_s`: seconds of a run-step by shape, for shapes timed to estimate the time left.
+    `likely`: how many todo runs should be trained of a cell that is searched, by cell id.
     """
 
     rows: tuple[RunRow, ...]
     processes: int
     step_s: Mapping[str, float] = field(default_factory=dict)
+    likely: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SearchRound:
-    """The search of a sweep begins its next round; `text` describes its progress."""
+    """The search of a sweep begins its next round; `text` describes its progress, and `likely` is
+    as in TrainingStarted, for the sweep's cells.
+    """
 
     sweep: str
     text: str
+    likely: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---- from the process that trains ----

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from recollect.analysis import rate_text, score_text
 from recollect.analysis.naming import names_by_run
-from recollect.analysis.wording import time_text
+from recollect.analysis.wording import between_text, time_text
+from recollect.reports.live.likely import LikelyRuns
 from recollect.rows import RunRow
 from recollect.running.events import (
     Advanced,
@@ -55,9 +56,11 @@ class Progress:
         operations: Callable[[RunSpec], int | None] = lambda run: None,
         processes: int = 1,
         step_s: Mapping[str, float] | None = None,
+        likely: Mapping[str, int] | None = None,
     ):
         """`operations` counts the operations of a run-step. `step_s` holds the seconds per run-step
-        of shapes that were timed before.
+        of shapes that were timed before. `likely` holds the number of todo runs that should be
+        trained of each cell that is searched, by cell id.
         """
         self.processes, self.devices = processes, DeviceSpeeds()
         self._runs = {row.run_id for row in rows}
@@ -66,11 +69,12 @@ class Progress:
         self._names = names_by_run(rows)
         self._speeds = SpeedModel(count=operations)
         self._work = WorkLeft(self._speeds)
+        self._likely = LikelyRuns(likely or {})
         self._left_elsewhere: dict[str, int] = {}  # steps left of runs in other processes
         self._best: dict[str, dict[float, float]] = {}
         self._packs: dict[int, _Pack] = {}
         self._since = time.monotonic()  # time before this is already accounted for
-        self._foretold: float | None = None
+        self._foretold: tuple[float | None, float | None] = (None, None)
         self._foretold_at, self._foretelling_s = 0.0, 0.0
         self._search = ""  # progress of a search, if any; a search does not train all runs
         self._take_over(rows, step_s or {})
@@ -81,7 +85,7 @@ class Progress:
         run: RunSpec | None
         for row in rows:
             if not row.is_finished:
-                self._work.plan(run := RunSpec.parse(row.spec))
+                self._plan(run := RunSpec.parse(row.spec), cell_id(row.spec))
             else:
                 self._note_row(row)
                 if (cell := cell_id(row.spec)) not in cells:
@@ -90,6 +94,14 @@ class Progress:
                     self._work.note(run, row.steps)
             if run and run.shape_id in step_s:
                 self._speeds.measure(run, step_s[run.shape_id])
+
+    def _plan(self, run: RunSpec, cell: str) -> None:
+        self._work.plan(run)
+        self._likely.plan(run.run_id, cell, run.shape_id, run.train.steps)
+
+    def _begin(self, run: RunSpec) -> None:
+        self._work.begin(run)
+        self._likely.begin(run.run_id)
 
     @property
     def runs(self) -> int:
@@ -113,6 +125,12 @@ class Progress:
             return self.devices.seconds(self.total - self.done)
         return seconds / self.processes
 
+    @property
+    def likely_s(self) -> float | None:
+        """Estimated seconds if searches train as many runs as they should; None if unknown."""
+        seconds = self._work.seconds_with(self._likely.run_steps())
+        return None if seconds is None else seconds / self.processes
+
     def feed(self, event: Event) -> None:
         work = self._work
         match event:
@@ -122,7 +140,7 @@ class Progress:
                 )
                 for run in event.runs:
                     self._meet(run)
-                    work.begin(run)
+                    self._begin(run)
                 # Steps before a checkpoint were made by an earlier process: they are done, but they
                 # give no information about speed.
                 work.move(pack.example.shape_id, event.from_step * len(event.runs))
@@ -147,10 +165,12 @@ class Progress:
                 self._move(event)
             case SearchRound():
                 self._search = f"{event.sweep}: {event.text}"
+                self._likely.update(event.likely)
             case RunEnded():
                 self._meet(event.run)
                 self._ended.add(event.run.run_id)
                 failed = event.status == "failed"  # its steps do not predict when other runs end
+                self._likely.begin(event.run.run_id)
                 work.end(event.run, event.run.train.steps if failed else event.steps)
                 work.move(event.run.shape_id, self._left_of(event.run))
 
@@ -162,13 +182,13 @@ class Progress:
         if run.run_id not in self._runs:
             self._runs.add(run.run_id)
             self.total += run.train.steps
-            self._work.plan(run)
+            self._plan(run, cell=run.run_id)  # no search is known to choose it
 
     def _move(self, event: RunProgress) -> None:
         """Record the progress of a run in another process: its steps left, time and score."""
         run = event.run
         before = self._left_elsewhere.get(run.run_id, run.train.steps)
-        self._work.begin(run)
+        self._begin(run)
         self._work.move(run.shape_id, before - event.left)
         self._left_elsewhere[run.run_id] = event.left
         if event.made:
@@ -197,18 +217,18 @@ class Progress:
         """The number of the pack that trains the run; -1 if there is none."""
         return next((n for n, pack in self._packs.items() if run_id in pack.running), -1)
 
-    def _foretell(self) -> float | None:
-        """Like `remaining_s`, but computed rarely enough to take only a small share of the time.
+    def _foretell(self) -> list[float | None]:
+        """`remaining_s` and, for a search, `likely_s`, computed rarely enough to take only a small
+        share of the time.
 
         In a sweep with thousands of shapes the computation takes long.
         """
         now = time.monotonic()
         if now - self._foretold_at >= self._foretelling_s / FORETELLING_SHARE:
-            self._foretold, self._foretold_at = self.remaining_s, now
-            self._foretelling_s = time.monotonic() - now
-        elif self._foretold is not None:
-            return max(0.0, self._foretold - (now - self._foretold_at))
-        return self._foretold
+            self._foretold = self.remaining_s, self.likely_s if self._search else None
+            self._foretold_at, self._foretelling_s = now, time.monotonic() - now
+        passed = now - self._foretold_at
+        return [None if known is None else max(0.0, known - passed) for known in self._foretold]
 
     def _note_row(self, row: RunRow) -> None:
         if row.score is not None:
@@ -249,9 +269,15 @@ class Progress:
         return Group(bar, *more, self._scores())
 
     def _left(self) -> str:
-        """The time left in words; an upper limit for a search, which does not train all runs."""
-        seconds, most = self._foretell(), "at most " if self._search else ""
-        return "" if seconds is None else f", {most}{time_text(seconds)} left"
+        """The time left in words. For a search, which does not train all runs, an estimate and an
+        upper limit.
+        """
+        most, likely = self._foretell()
+        if most is None:
+            return ""
+        if not self._search:
+            return f", {time_text(most)} left"
+        return f", {between_text(likely, most)} left"
 
     def _scores(self) -> Table:
         rates = sorted({rate for best in self._best.values() for rate in best})

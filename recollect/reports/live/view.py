@@ -81,6 +81,8 @@ class TrainingView:
     def _start(self, event: TrainingStarted) -> None:
         from recollect.running.planning.cost import operations
 
-        self._progress = Progress(event.rows, operations, event.processes, event.step_s)
+        self._progress = Progress(
+            event.rows, operations, event.processes, event.step_s, event.likely
+        )
         parts = [self._progress, *([self.below] if self.below is not None else [])]
         self._is_live = self.screen.show(rich.console.Group(*parts))

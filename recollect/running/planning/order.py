@@ -11,15 +11,22 @@ it is read from the store, so a stopped folder continues where it was.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from recollect.analysis import Cell, count_text, group_cells
 from recollect.analysis.cells import Grouping
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
 from recollect.running.planning.priority import Stage, next_stage
-from recollect.running.searching.searches import IN_ROUNDS, next_runs, search_state
+from recollect.running.searching.searches import (
+    IN_ROUNDS,
+    likely_runs,
+    next_runs,
+    search_state,
+)
+from recollect.spec.cell import cell_id
 from recollect.store import Store
 
 IN_FULL = "all"
@@ -95,7 +102,8 @@ def order_of(
                     text = search_state(search, cells).text()
                     if told.get(name) != text:
                         told[name] = text
-                        listen(SearchRound(name, text))
+                        likely = {_id(cell): likely_runs(search, cell) for cell in cells}
+                        listen(SearchRound(name, text, likely))
             elif within_budget and name not in in_full:
                 stage = next_stage(own)
             else:
@@ -128,24 +136,31 @@ class AskedFor:
 
     in_full: frozenset[str]
     searched: frozenset[str]  # a search will choose some of these
+    # By cell id: how many todo runs of a cell that is searched should be trained.
+    likely: Mapping[str, int] = field(default_factory=dict)
 
 
 def asked_for(store: Store, rows: Sequence[RunRow]) -> AskedFor:
     """Return the todo runs that are or may be needed; no search needs the others."""
     searched = searched_sweeps(store)
     todo = {row.run_id for row in rows if row.status == "todo"}
-    in_full: set[str] = set()
+    sweeps = sweeps_by_name(store)
+    in_full = {i for name in sweeps.keys() - searched.keys() for i in sweeps[name]} & todo
     open_: set[str] = set()
-    for name, run_ids in sweeps_by_name(store).items():
-        if name not in searched:
-            in_full |= run_ids & todo
-            continue
-        search = IN_ROUNDS[searched[name]]
+    likely: Counter[str] = Counter()
+    for name in sweeps.keys() & searched.keys():
+        search, run_ids = IN_ROUNDS[searched[name]], sweeps[name]
         for cell in group_cells([row for row in rows if row.run_id in run_ids]):
-            own = {row.run_id for row in cell.rows}
+            own = {row.run_id for row in cell.rows} & todo
             if search.next_round(cell) or any(row.status == "running" for row in cell.rows):
-                open_ |= own & todo
-    return AskedFor(frozenset(in_full), frozenset(open_ - in_full))
+                open_ |= own
+            number = len(own & in_full) + likely_runs(search, cell)
+            likely[_id(cell)] = max(likely[_id(cell)], min(number, len(own)))
+    return AskedFor(frozenset(in_full), frozenset(open_ - in_full), likely)
+
+
+def _id(cell: Cell) -> str:
+    return cell_id(cell.rows[0].spec)
 
 
 def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:

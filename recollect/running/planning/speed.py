@@ -167,6 +167,10 @@ class WorkLeft:
     @property
     def seconds(self) -> float | None:
         """Seconds left for one process; None if a shape's speed is unknown or no run is known."""
+        return self.seconds_with(self._waiting)
+
+    def seconds_with(self, waiting: Mapping[str, int]) -> float | None:
+        """The same if only so many run-steps of runs that have not begun are made, by shape."""
         if not self._examples:
             return None
         by_mixer = self._shares_by_mixer()
@@ -176,7 +180,8 @@ class WorkLeft:
             each = self.speeds.seconds(run)
             if each is None:
                 return None
-            total += each * (left - (1 - self._share(run, by_mixer)) * self._waiting[shape])
+            begun = left - self._waiting[shape]
+            total += each * (begun + self._share(run, by_mixer) * waiting.get(shape, 0))
         return total
 
     def share(self, run: RunSpec) -> float:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from recollect.analysis import Cell, Rate
 from recollect.rows import RunRow
 from recollect.running.searching.outlook import BestOutlook, best_outlook
-from recollect.running.searching.rounds import STEP, is_tried, todo_rows
+from recollect.running.searching.rounds import gaps, todo_rows
 
 TOLERANCE = 0.02  # of a score
 WINNING = 0.05  # a rate is trained if it is the best in at least this share of the draws
@@ -45,7 +45,7 @@ def is_covered(cell: Cell) -> bool:
 
     Without that, a prediction between them means nothing.
     """
-    return not _gaps(cell)
+    return not gaps(cell.rates)
 
 
 def _choose(cell: Cell) -> dict[int, int]:
@@ -63,9 +63,8 @@ def _choose(cell: Cell) -> dict[int, int]:
         alike = [i for i, rate in enumerate(rates) if rate.scores and _is_alike(rate, outlook)]
         best = max(alike, key=lambda index: rates[index].mean)
         return {} if set(alike) - lacking.keys() else {best: lacking[best]}
-    gaps = _gaps(cell)
-    if gaps:
-        return dict.fromkeys(gaps, 1)
+    if untried := gaps(rates):
+        return dict.fromkeys(untried, 1)
     winning = [index for index in lacking if outlook.wins[index] >= WINNING]
     chosen = winning or sorted(lacking, key=lambda index: -outlook.wins[index])[:1]
     return {index: lacking[index] if rates[index].scores else 1 for index in chosen}
@@ -79,21 +78,3 @@ def middle_place(rates: Sequence[float]) -> int:
     """Index of the rate nearest to the middle on a log scale; `rates` are ascending."""
     middle = math.log10(rates[0] * rates[-1]) / 2
     return min(range(len(rates)), key=lambda index: abs(math.log10(rates[index]) - middle))
-
-
-def _gaps(cell: Cell) -> list[int]:
-    """The fewest untried rates that close all gaps above STEP decades between tried rates, and
-    between these and the ends of the grid. Gaps of the grid itself remain.
-    """
-    places = [math.log10(rate.lr) for rate in cell.rates]
-    tried = [index for index, rate in enumerate(cell.rates) if is_tried(rate)]
-    untried: list[int] = []
-    at, last = places[0], -1
-    while places[-1] - at > STEP:
-        near = [i for i in range(last + 1, len(places)) if places[i] - at <= STEP]
-        known = [index for index in near if index in tried]
-        last = (known or near or [last + 1])[-1]
-        if last not in tried:
-            untried.append(last)
-        at = places[last]
-    return untried

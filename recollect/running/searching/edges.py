@@ -5,9 +5,10 @@ A cell is searched in rounds, each large enough to be trained as one population:
 
   first   rates about COARSE decades apart, from the middle to both ends, one seed each: every wider
           window contains one of them
-  peak    if none of them solves the task: the untried neighbours of the best rate, and every seed
-          of the rates whose score is less than NEAR below tau. Ends when both neighbours of the
-          best rate are tried and none of these rates lacks a seed
+  peak    if none of them solves the task: the untried neighbours of the best rate, every seed of
+          the rates whose score is less than NEAR below tau, and the rates that close the gaps above
+          STEP decades around a run that solves the task: where one seed is lost, another may have
+          been lost beside it. Ends when no such run is left
   edges   at both edges at once: the rate in the middle between the last rate that solves the task
           and the next tried one. If no rate beyond is tried, the next rate. If the two are
           neighbours, one more seed of the rate outside, then the missing seeds of the rate inside
@@ -27,7 +28,7 @@ from itertools import pairwise
 from recollect.analysis import TAU, Cell, Rate
 from recollect.rows import RunRow
 from recollect.running.searching.outlook import WindowOutlook, window_outlook
-from recollect.running.searching.rounds import STEP, is_tried, todo_rows
+from recollect.running.searching.rounds import STEP, gaps, is_tried, todo_rows
 
 TOLERANCE = 0.1  # decades
 COARSE = 1.0  # decades
@@ -44,7 +45,7 @@ def next_round(cell: Cell, tau: float = TAU) -> list[RunRow]:
 
 def is_known(cell: Cell, tau: float = TAU) -> bool:
     """Whether the window of a cell is known. Requires a cell with at least one score."""
-    return window_outlook(cell, tau).is_within(TOLERANCE)
+    return window_outlook(cell, tau).is_within(TOLERANCE) and not _gaps_around(cell, tau)
 
 
 def bounds(cell: Cell, tau: float = TAU) -> tuple[float, float] | None:
@@ -57,6 +58,8 @@ def bounds(cell: Cell, tau: float = TAU) -> tuple[float, float] | None:
     first = coarse_places([rate.lr for rate in cell.rates])
     whole = [rate for rate in cell.scored_rates if not todo_rows(rate)]
     if not whole or not all(is_tried(cell.rates[index]) for index in first):
+        return None
+    if _gaps_around(cell, tau):
         return None
     outlook = window_outlook(cell, tau)
     return max(0.0, outlook.low - TOLERANCE), outlook.high + TOLERANCE
@@ -105,8 +108,23 @@ def _look_at_peak(cell: Cell, tau: float) -> dict[int, int]:
     best = max(scored, key=lambda index: cell.rates[index].mean)
     beside = [i for i in (best - 1, best + 1) if 0 <= i < len(cell.rates)]
     untried = dict.fromkeys([i for i in beside if not is_tried(cell.rates[i])], 1)
+    untried |= dict.fromkeys(_gaps_around(cell, tau), 1)
     near = [index for index in scored if cell.rates[index].mean >= tau - NEAR]
     return untried | {index: left for index in near if (left := len(todo_rows(cell.rates[index])))}
+
+
+def _gaps_around(cell: Cell, tau: float) -> list[int]:
+    """The untried rates that close the gaps around runs that solve the task, at most COARSE decades
+    away from them, in a cell without a window.
+    """
+    if cell.window(tau) is not None:
+        return []
+    solving = [rate for rate in cell.scored_rates if max(rate.scores.values()) >= tau]
+    return [
+        index
+        for index in gaps(cell.rates)
+        if any(_decades(cell.rates[index], rate) <= COARSE for rate in solving)
+    ]
 
 
 def _look_at_top(cell: Cell, inside: Sequence[int]) -> dict[int, int]:

@@ -29,6 +29,7 @@ class Search:
     unknown: Callable[[Cell], str]  # the purpose of the next round; requires a score too
     remark: Callable[[Sequence[Cell]], str]  # on the cells whose aim is known
     share: str  # of the run-steps of stored grids of 13 rates, measured (docs/decisions)
+    likely: float  # share of the runs of a cell that it trains, the mean of these grids
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,17 @@ def next_runs(search: Search, cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(row.run_id for cell in cells for row in search.next_round(cell))
 
 
+def likely_runs(search: Search, cell: Cell) -> int:
+    """How many todo runs of a cell its search should train: as many as on stored grids, but at
+    least the next round.
+    """
+    left = sum(row.status == "todo" for row in cell.rows)
+    next_ = len(search.next_round(cell))
+    if not next_ and all(row.status != "running" for row in cell.rows):
+        return 0
+    return min(left, max(next_, round(search.likely * len(cell.rows)) - (len(cell.rows) - left)))
+
+
 def _is_known(search: Search, cell: Cell) -> bool:
     if not cell.scored_rates or any(row.status == "running" for row in cell.rows):
         return False
@@ -119,6 +131,7 @@ IN_ROUNDS = {
         _unknown_edges,
         _without_window,
         "25 to 38 %",
+        0.35,
     ),
     "best": Search(
         "best score",
@@ -128,5 +141,6 @@ IN_ROUNDS = {
         _unknown_best,
         _below_tau,
         "22 to 31 %",
+        0.21,
     ),
 }

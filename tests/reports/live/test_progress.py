@@ -338,7 +338,7 @@ def test_a_log_has_one_line_per_run_and_one_per_remark(runs):
 )
 def test_the_time_left_in_words(seconds, text, monkeypatch):
     progress = Progress([])
-    monkeypatch.setattr(progress, "_foretell", lambda: seconds)
+    monkeypatch.setattr(progress, "_foretell", lambda: [seconds, seconds])
     assert progress._left() == text
     progress.feed(SearchRound("sweep", "1 of 2 windows known"))
     assert progress._left() == text.replace(", ", ", at most ")  # it needs less than all

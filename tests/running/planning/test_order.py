@@ -20,7 +20,13 @@ from recollect.running.planning.order import (
     searched_sweeps,
     sweeps_by_name,
 )
-from recollect.running.searching.searches import IN_ROUNDS, SearchState, search_state
+from recollect.running.searching.searches import (
+    IN_ROUNDS,
+    SearchState,
+    likely_runs,
+    search_state,
+)
+from recollect.spec.cell import cell_id
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, parse_sweep, require_search
 from recollect.store import Store
@@ -215,13 +221,43 @@ def test_what_is_still_asked_for(store, sweeps):
         engine.plan(store, sweep)
     remember_search(store, ["first"], "edges")
     first, second = ({run.run_id for run in sweep.runs} for sweep in sweeps)
-    assert asked_for(store, store.rows()) == AskedFor(frozenset(second), frozenset(first))
+    assert asked(store) == AskedFor(frozenset(second), frozenset(first), {16: 5})  # a third of 14
     choose = order_of(store, within_budget=False)
     while (stage := choose(store.rows())).name == "round":
         finish(store, stage.run_ids, 0.1)
-    assert asked_for(store, store.rows()) == AskedFor(frozenset(second), frozenset())
+    assert asked(store) == AskedFor(frozenset(second), frozenset(), {16: 0})
     remember_search(store, ["second"], "best")
-    assert asked_for(store, store.rows()) == AskedFor(frozenset(), frozenset(second))
+    assert asked(store) == AskedFor(frozenset(), frozenset(second), {16: 0, 32: 3})  # a fifth
+
+
+def asked(store: Store) -> AskedFor:
+    """What is asked for, with the widths of cells instead of their ids."""
+    found = asked_for(store, store.rows())
+    widths = {cell_id(row.spec): row.spec["model"]["width"] for row in store.rows()}
+    return replace(found, likely={widths[cell]: runs for cell, runs in found.likely.items()})
+
+
+def test_of_a_search_at_least_the_next_round_is_likely(store, sweeps):
+    """However many runs it has trained; runs in training are trained."""
+    engine.plan(store, sweeps[0])
+    remember_search(store, ["first"], "edges")
+    best = [row for row in store.rows() if row.spec["train"]["lr"] < 1e-2]
+    finish(store, [row.run_id for row in best], 1.0)
+    (cell,) = group_cells(store.rows())
+    search = IN_ROUNDS["edges"]
+    following = [row.run_id for row in search.next_round(cell)]
+    assert following
+    assert likely_runs(search, cell) == len(following)
+    store.claim(following, "test", 60.0)
+    (cell,) = group_cells(store.rows())
+    assert likely_runs(search, cell) == 0
+
+
+def test_a_cell_that_is_also_wanted_in_full_is_likely_in_full(store, sweeps):
+    engine.plan(store, sweeps[0])
+    engine.plan(store, replace(sweeps[0], name="again", runs=sweeps[0].runs[:12]))
+    remember_search(store, ["first"], "edges")
+    assert asked(store).likely == {16: 14}
 
 
 def told_at_the_end(store: Store) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from recollect.reports.paper.study import RATES
 from recollect.running.searching.best import TOLERANCE as BEST_TOLERANCE
 from recollect.running.searching.best import is_covered
 from recollect.running.searching.edges import TOLERANCE as EDGE_TOLERANCE
-from recollect.running.searching.edges import bounds
+from recollect.running.searching.edges import bounds, is_known
 from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
@@ -134,9 +134,9 @@ def _searched_window(
     """The window of a cell with untrained runs; None if these runs may change it noticeably."""
     if not cell.scored_rates or not _is_searchable(cell):
         return None
-    outlook = window_outlook(trained, tau)
-    if not outlook.is_within(EDGE_TOLERANCE):
+    if not is_known(trained, tau):
         return None
+    outlook = window_outlook(trained, tau)
     found = cell.window(tau)
     told = "" if brief else f"; {_tried_told(cell)}"
     if found is None:
