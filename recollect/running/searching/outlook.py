@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recollect.analysis import TAU, Cell, Window, find_window
-from recollect.running.searching.prediction import DRAWS, TAIL, Prediction, middle, predict
+from recollect.running.searching.prediction import DRAWS, Prediction, middle, predict, tail_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _window_outlook(
         window=found,
         low=low,
         high=high,
-        is_open=sum(window.is_open for window in solved) > TAIL * DRAWS,
+        is_open=sum(window.is_open for window in solved) > tail_of(DRAWS),
         edge_spread=(
             _spread([math.log10(window.low) for window in solved]),
             _spread([math.log10(window.high) for window in solved]),

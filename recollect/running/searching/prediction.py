@@ -8,6 +8,8 @@ Each draw fills in the missing scores. A missing score is drawn as follows:
   rate without seeds        all its seeds as at the nearest tried rate on one side, the nearer the
                             likelier; beyond the last tried rate, chance replaces the missing side
   surprise                  one untried rate in a hundred has any score: windows may have holes
+  lost                      between rates at which seeds learn, chance replaces as large a share of
+                            the missing scores as the share of seeds seen there that learn nothing
 
 plus noise that is largest for half-learnt scores and zero for guessing. How often the prediction is
 right was measured on stored and on synthetic grids: docs/decisions/search-edges.md, search-best.md.
@@ -22,7 +24,6 @@ from functools import lru_cache
 from recollect.analysis import Cell, mean_score
 
 CONFIDENCE = 0.9  # a value is known within the interval that holds this share of the draws
-TAIL = (1 - CONFIDENCE) / 2  # the share of the draws on either side of it
 DRAWS = 200
 SEED = 0  # fixed, so that the same rows always lead to the same runs
 # Weights of the seeds of the next lower and the next higher rate; each seed of the rate has 1.
@@ -61,8 +62,13 @@ def predict(cell: Cell) -> Prediction:
 def middle(values: Sequence[float]) -> tuple[float, float]:
     """The ends of the interval that holds the middle CONFIDENCE of the values."""
     ordered = sorted(values)
-    tail = int(TAIL * len(ordered))
+    tail = tail_of(len(ordered))
     return ordered[tail], ordered[-1 - tail]
+
+
+def tail_of(number: int) -> int:
+    """How many of so many draws lie on either side of the middle CONFIDENCE."""
+    return int((1 - CONFIDENCE) / 2 * number)
 
 
 @lru_cache(maxsize=4096)  # called after every round, for all cells
@@ -70,10 +76,25 @@ def _predict(
     rates: tuple[float, ...], planned: tuple[int, ...], scores: Scores, chance: float
 ) -> Prediction:
     places = tuple(index for index, count in enumerate(planned) if count)
-    missing = [_Missing(index, rates, planned, scores, chance) for index in places]
+    lost = _lost_shares(scores, chance)
+    missing = [_Missing(index, rates, planned, scores, chance, lost[index]) for index in places]
     draw = random.Random(SEED)
     means = tuple(tuple(rate.draw_mean(draw) for rate in missing) for _ in range(DRAWS))
     return Prediction(places, tuple(rates[index] for index in places), means)
+
+
+def _lost_shares(scores: Scores, chance: float) -> list[float]:
+    """By rate: the share of seeds that learn nothing although seeds learn at lower and at higher
+    rates. It is the same for all rates in between, and 0 for the others.
+
+    To learn is to score in the upper half between chance and the best score.
+    """
+    half = (max(max(own) for own in scores if own) + chance) / 2
+    learning = [index for index, own in enumerate(scores) if own and max(own) > half]
+    between = range(learning[0] + 1, learning[-1]) if half > chance else range(0)
+    seen = [score for index in between for score in scores[index]]
+    share = sum(score < half for score in seen) / len(seen) if seen else 0.0
+    return [share if index in between else 0.0 for index in range(len(scores))]
 
 
 class _Missing:
@@ -86,9 +107,10 @@ class _Missing:
         planned: tuple[int, ...],
         scores: Scores,
         chance: float,
+        lost: float,
     ):
         self.own, self.count = scores[index], planned[index] - len(scores[index])
-        self.chance = chance
+        self.chance, self.lost = chance, lost
         sides = [
             _nearest(index, range(index - 1, -1, -1), rates, scores, chance),
             _nearest(index, range(index + 1, len(rates)), rates, scores, chance),
@@ -113,6 +135,8 @@ class _Missing:
             found = [draw.random()] * self.count
         else:
             found = draw.choices(draw.choices(self.sides, self.nearness)[0], k=self.count)
+        if self.lost:
+            found = [self.chance if draw.random() < self.lost else score for score in found]
         return mean_score((*self.own, *(_noisy(score, self.chance, draw) for score in found)))
 
 
