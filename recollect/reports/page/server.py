@@ -25,7 +25,8 @@ from recollect.reports.inspect.record import FOLDER
 from recollect.reports.page import Context
 from recollect.reports.page.gather import Evidence, gather
 from recollect.reports.page.rendering import add_scripts, render_bare, to_bytes
-from recollect.store.database import FILE, no_results
+from recollect.store import Store
+from recollect.store.database import FILE
 
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 1.0
@@ -54,9 +55,8 @@ class WatchedFolders:
     """Folders of results and the newest page about them."""
 
     def __init__(self, folders: Sequence[Path]):
-        for folder in folders:
-            if not (folder / FILE).is_file():
-                raise no_results(folder)
+        for folder in folders:  # refuse at the start what every other verb refuses
+            Store.open(folder, read_only=True).close()
         self.folders = folders
         self.problem = ""
         self.shown = _draw(Evidence([], {}, Context()))

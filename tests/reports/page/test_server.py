@@ -17,7 +17,7 @@ import pytest
 from rows_made import make_row
 from stores_made import finish, make_store
 
-from recollect.errors import SpecError
+from recollect.errors import SpecError, StoreError
 from recollect.reports.page import server as page_server
 from recollect.reports.page.server import PageServer, WatchedFolders, serving
 from recollect.store import Store
@@ -275,14 +275,15 @@ def quick_connect(*arguments, **options):
     return real_connect(*arguments, **options | {"timeout": 0.05})
 
 
-def test_a_store_that_is_still_empty_is_waited_for(tmp_path):
-    (tmp_path / "recollect.db").touch()
-    watched = WatchedFolders([tmp_path])
+def test_a_store_that_becomes_unreadable_is_waited_for(tmp_path, watched):
+    path = tmp_path / "recollect.db"
+    before = path.read_bytes()
+    path.write_bytes(b"")
     assert not watched.refresh()
     assert "no results in" in watched.problem
-    make_store(tmp_path, [make_row()])
-    assert watched.refresh()
-    assert b"1 planned" in watched.shown.update
+    path.write_bytes(before)
+    assert watched.refresh() or not watched.problem
+    assert b"2 planned" in watched.shown.update
 
 
 def test_a_page_that_cannot_be_drawn_does_not_end_it(server, watched, monkeypatch):
@@ -308,6 +309,13 @@ def test_a_page_that_cannot_be_drawn_does_not_end_it(server, watched, monkeypatc
 def test_no_store_and_no_port_are_refused(tmp_path, watched):
     with pytest.raises(SpecError, match="no results in"):
         WatchedFolders([tmp_path / "nothing"])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "recollect.db").touch()
+    with pytest.raises(SpecError, match="no results in"):
+        WatchedFolders([tmp_path / "empty"])
+    (tmp_path / "empty" / "recollect.db").write_bytes(b"no database " * 999)
+    with pytest.raises(StoreError, match=r"export .*--salvage"):
+        WatchedFolders([tmp_path / "empty"])
     with (
         answering(watched) as server,
         pytest.raises(SpecError, match=r"--port \d+: cannot be used .*--port 0 takes any"),
