@@ -1,5 +1,6 @@
 """A request for one of the four pictures, from sources to a file, as on the command line."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,9 +52,19 @@ class PictureRequest:
                 f"--tau {self.look.tau:g}: must be above 0 and at most 1; the usual is {TAU:g}"
             )
         self._refuse_unused()
-        chosen = [replace(source, rows=choose_rows(source.rows, self.where)) for source in sources]
+        chosen = [self._choose(source) for source in sources]
         with framed(self.frame):
             return KINDS[self.kind](Shown.of(*chosen), self.look)
+
+    def _choose(self, source: Source) -> Source:
+        """The rows of a source that meet the conditions; at least one of them needs a result."""
+        rows = choose_rows(source.rows, self.where)
+        asked = " ".join(f"--where {shlex.quote(text)}" for text in self.where)
+        if not rows and source.rows:
+            raise SpecError(f"{asked}: none of the {len(source.rows)} runs of {source.name} fits")
+        if self.where and not any(row.has_result for row in rows):
+            raise SpecError(f"{replace(source, rows=rows).no_result},\nor leave out {asked}")
+        return replace(source, rows=rows)
 
     def _refuse_unused(self) -> None:
         """Raise SpecError for an option that has no effect on this kind of picture."""

@@ -9,13 +9,13 @@ whole, such as a recipe, are not included in the labels.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from recollect.analysis import Cell, Curves, group_cells
+from recollect.analysis import Cell, Curves, count_text, group_cells
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_settings
-from recollect.errors import SpecError
+from recollect.errors import SpecError, command_text
 from recollect.plotting.colours import DASHES, LineStyle, line_styles
 from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
 from recollect.reports.pictures.labels import label_places
@@ -36,14 +36,32 @@ class Source:
     curves: Curves
     conflicts: tuple[str, ...] = ()  # runs with different results in several folders
     go_on: str = "recollect resume DIR"  # the command that trains more of it
+    explain: str = "recollect failures DIR"  # the command that shows why runs failed
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":
         """Load the folders as one source, named after them."""
         results = RunSet.load_all(folders)
         name = ", ".join(folder.resolve().name for folder in folders)
-        go_on = go_on_command(folders[0]) if len(folders) == 1 else cls.go_on
-        return cls(name, results.rows, results.curves, results.conflicts, go_on)
+        found = cls(name, results.rows, results.curves, results.conflicts)
+        if len(folders) > 1:
+            return found
+        (folder,) = folders
+        return replace(found, go_on=go_on_command(folder), explain=command_text("failures", folder))
+
+    @property
+    def no_result(self) -> str:
+        """Why there is nothing to draw, if no run has a result, and what to do about it."""
+        failed = sum(row.status == "failed" for row in self.rows)
+        if not self.rows:
+            return f"{self.name}: no run to draw"
+        if failed == len(self.rows):
+            return f"{self.name}: {count_text(failed, 'run')} failed; `{self.explain}` shows why"
+        why = f" ({failed} failed: `{self.explain}` shows why)" if failed else ""
+        return (
+            f"{self.name}: none of {len(self.rows)} runs has a result yet{why}; train some with "
+            f"`{self.go_on}`"
+        )
 
 
 @dataclass(frozen=True)
@@ -80,10 +98,7 @@ class Shown:
         shown = tuple(cell for cell in every if cell.runs.best)
         for number, source in enumerate(sources):
             if not any(cell.source == number for cell in shown):
-                raise SpecError(
-                    f"{source.name}: none of {len(source.rows)} runs has a result yet; train some "
-                    f"with `{source.go_on}`, or leave out --where"
-                )
+                raise SpecError(source.no_result)
         waiting = tuple(cell for cell in every if not cell.runs.best)
         return cls(sources, shown, waiting, unsaid)
 

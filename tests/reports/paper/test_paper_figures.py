@@ -55,7 +55,7 @@ def test_runs_that_went_wrong_are_shown_or_refused(name, status):
     lost = [lose(row, status) for row in rows_for(name)]
     if status == "failed":
         with pytest.raises(
-            SpecError, match=f"{name}: {len(lost)} runs fit but none has a result yet"
+            SpecError, match=f"{name}: {len(lost)} runs fit but failed; `recollect failures DIR`"
         ):
             draw(name, lost)
         return

@@ -7,6 +7,7 @@ import itertools
 import pytest
 from pictures_made import NARROW, WIDE, draw, lines, points, source, two_mixers, words
 from rows_made import HOSTILE, make_row, make_sweep
+from stores_made import make_store
 from study_made import study_rows
 
 from recollect.analysis import group_cells
@@ -14,7 +15,7 @@ from recollect.errors import SpecError
 from recollect.plotting.colours import mixer_style
 from recollect.plotting.settings import to_bytes
 from recollect.plotting.sheet import Frame
-from recollect.reports.pictures import KINDS, Look, PictureRequest, read_size
+from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
 
 # ---- what every kind has in common ----
 
@@ -109,6 +110,27 @@ def test_rows_without_a_result_are_refused_with_a_way_out(kind):
     waiting = [make_row(score=None, status="todo")]
     with pytest.raises(SpecError, match=r"mine: none of 1 runs has a result yet.*resume DIR"):
         draw(kind, source(waiting))
+    failed = [make_row(score=None, status="failed", lr=lr) for lr in (1e-3, 1e-2)]
+    with pytest.raises(SpecError, match=r"^mine: 2 runs failed; `recollect failures DIR` shows"):
+        draw(kind, source(failed))
+    with pytest.raises(SpecError, match=r"of 3 runs .*\(2 failed: `recollect failures DIR` shows"):
+        draw(kind, source([*failed, *waiting]))
+
+
+def test_leaving_out_where_is_advised_to_those_who_gave_it():
+    waiting = [make_row(score=None, status="todo")]
+    with pytest.raises(SpecError, match=r"resume DIR`$"):
+        draw("rates", source(waiting))
+    with pytest.raises(SpecError, match=r"resume DIR`,\nor leave out --where model.width=64$"):
+        draw("rates", source(waiting), where=("model.width=64",))
+    with pytest.raises(SpecError, match=r"^--where model.width=3: none of the 1 runs of mine fits"):
+        draw("rates", source(waiting), where=("model.width=3",))
+
+
+def test_a_folder_is_named_in_the_advice(tmp_path):
+    make_store(tmp_path, [make_row(score=None, status="failed", failure="error: boom")])
+    with pytest.raises(SpecError, match=f"1 run failed; `recollect failures {tmp_path}`"):
+        draw("rates", Source.load([tmp_path]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,7 +227,7 @@ def test_only_the_rows_that_were_asked_for():
     one = draw("windows", source(whole), where=("model.mixer=mamba",))
     assert [label.get_text() for label in one.axes[0].get_yticklabels()] == ["Mamba"]
     assert len(draw("rates", source(whole), where=("recipe=plain",)).axes) == 1
-    with pytest.raises(SpecError, match="none of 0 runs has a result"):
+    with pytest.raises(SpecError, match=r"^--where recipe=zoology: none of the "):
         draw("rates", source(whole), where=("recipe=zoology",))
     with pytest.raises(SpecError, match=r"--where 'model.wdth=3': did you mean model.width\?"):
         draw("rates", source(rows), where=("model.wdth=3",))

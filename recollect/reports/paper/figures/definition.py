@@ -124,6 +124,11 @@ def require_result(definition: FigureDefinition, fitting: Sequence[RunRow], amon
     """Raise SpecError if there is nothing to draw. The message says what to train."""
     if any(row.has_result and row.score is not None for row in fitting):
         return
+    if fitting and all(row.status == "failed" for row in fitting):
+        raise SpecError(
+            f"{definition.name}: {len(fitting)} runs fit but failed; `recollect failures DIR` "
+            "shows why"
+        )
     found = (
         f"{len(fitting)} runs fit but none has a result yet"
         if fitting
