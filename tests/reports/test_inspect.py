@@ -133,11 +133,14 @@ def test_a_layer_without_effective_attention_is_said_to_have_none(folder, undraw
         found.layers[1].exclude_current_token,
     ) == (32, 1, True)
     assert [head.label for head in heads_of(found)] == ["L1"]
-    assert "  L0: this mixer has no effective attention" in summary_lines(found)
-    assert any(
-        line.startswith("  L1 mamba (32 channels): previous_token_head_at_values ")
-        for line in summary_lines(found)
+    lines = summary_lines(found)
+    assert "  L0: this mixer has no effective attention" in lines
+    at = lines.index("  L1: mamba, mean of 32 channels")
+    assert lines[at + 1] == (
+        "    head    previous at values  duplicate     induction     kept per token"
     )
+    assert lines[at + 2].split()[:3:2] == ["L1", "->"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_run_that_was_not_kept_is_trained_again_and_then_kept(folder):
@@ -322,8 +325,10 @@ def test_the_command_prints_what_was_found(folder, command):
     said = command("inspect", folder, "best:delta_net", "--device", "cpu")
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].endswith("weights kept")
-    assert lines[1].startswith("  L0H0 delta_net: previous_token_head_at_values ")
+    assert lines[1].endswith(", weights kept")
+    assert lines[2] == "  L0: delta_net"
+    assert lines[3].startswith("    head    previous at values ")
+    assert lines[4].startswith("    L0H0 ")
     assert (
         lines[-1] == "How far back it looks: "
         f"{folder / 'inspect' / lines[0].partition(':')[0] / 'memory.png'}"
