@@ -50,13 +50,46 @@ def render(renderable: Any) -> None:
 
     # A pipe gets whole lines. They are written by `write`, since rich would end the process if the
     # pipe is closed.
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, markup=False, emoji=False)  # cells say what others wrote
     parts = renderable.renderables if isinstance(renderable, Group) else [renderable]
+    if sys.stdout.isatty():
+        parts = [part for whole in parts for part in notes_below(whole, console)]
     taken = [fit_columns(part, console) for part in parts if isinstance(part, Table)]
     console.width = max([console.width, *taken])
     with console.capture() as drawn:
-        console.print(Printable(renderable))
+        console.print(Printable(Group(*parts)))
     write(drawn.get())
+
+
+def notes_below(part: Any, console: "Console") -> list[Any]:
+    """Split a NotedTable that is too wide: each row is a table, and its note is a text below it.
+
+    The widths are those that the columns have together.
+    """
+    from rich.measure import Measurement
+    from rich.padding import Padding
+
+    from recollect.cli.tables import PLAIN, NotedTable, plain_table
+
+    endless = console.options.update(width=sys.maxsize)
+    if not isinstance(part, NotedTable) or (
+        Measurement.get(console, endless, part).maximum <= console.width
+    ):
+        return [part]
+    rows = list(zip(*(column.cells for column in part.columns), strict=True))
+    upper = plain_table(*(str(column.header) for column in part.columns[:-1]))
+    for *cells, _ in rows:
+        upper.add_row(*cells)
+    fit_columns(upper, console)
+    found: list[Any] = []
+    for *cells, note in rows:
+        line = type(upper)(show_header=not found, **PLAIN)
+        for column in upper.columns:
+            line.add_column(column.header, width=column.width)
+        line.add_row(*cells)
+        found += [line, Padding(note, (0, 0, 0, 2))]
+    return found
 
 
 def fit_columns(table: "Table", console: "Console") -> int:

@@ -1,7 +1,7 @@
 """Tables of the available mixers, tasks, presets, recipes and their options."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from rich.console import Group
@@ -19,23 +19,30 @@ if TYPE_CHECKING:
     from recollect.reports.paper.presets import Preset
 
 
+PLAIN: dict[str, Any] = {"box": None, "padding": (0, 2, 0, 0), "header_style": "bold"}
+
+
 def plain_table(*columns: str) -> Table:
-    return Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
+    return Table(*columns, **PLAIN)
 
 
-def mixer_table(width: int, length: int) -> Table:
-    """Return name, family, parameters and state of one layer at a width and length, whether it has
-    a fast form here, and a summary of each mixer.
+class NotedTable(Table):
+    """A table whose last column is a sentence; a narrow terminal shows it below each line."""
+
+
+def mixer_table(width: int, length: int) -> NotedTable:
+    """Return name, family, parameters and state of one layer at a width and length, the fast form
+    that it has here, and a summary of each mixer.
     """
     columns = (
         "mixer",
         "family",
         f"parameters at width {width}",
         f"state at length {length}",
-        "fast here",
+        "fast form here",
         "what it is",
     )
-    table = plain_table(*columns)
+    table = NotedTable(*columns, **PLAIN)
     for name, options in MIXERS.items():
         spec = options.model_validate({"name": name})
         try:
@@ -88,17 +95,17 @@ def layer_size(spec: MixerSpec, width: int, length: int) -> tuple[int, int | Non
 
 
 def fast_here(core: Core) -> str:
-    """Return whether the operation that takes most of a mixer's time has a fast form here."""
+    """Return the fast form here of the operation that takes most of a mixer's time."""
     from recollect.ops.dispatch import fast_form
 
     if core == "unknown":
         return "unknown"
     form = fast_form(core)
-    return "no: loop over time" if form is None else f"yes: {form}"
+    return form or "none: loop over time"
 
 
 def together_here(spec: MixerSpec, width: int, length: int) -> str:
-    """Return whether a plug-in computes the members of a population at once on this machine."""
+    """Return how a plug-in computes the members of a population at once on this machine."""
     import torch
 
     from recollect.mixers.base import Site
@@ -109,10 +116,10 @@ def together_here(spec: MixerSpec, width: int, length: int) -> str:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     mixer = build_mixer(spec, Site(2, width, length, 1, "none"))
     if not isinstance(mixer, ModuleStack):
-        return "yes: written for populations"
+        return "whole populations"
     initialise(mixer, [0, 1])
     x_PBLD = torch.randn(2, 1, length, width).to(device)
-    return "yes: vmap" if mixer.to(device).is_at_once(x_PBLD) else "no: run by run"
+    return "vmap" if mixer.to(device).is_at_once(x_PBLD) else "none: run by run"
 
 
 def task_table() -> Table:

@@ -47,7 +47,7 @@ def test_a_plugin_is_trained_listed_and_asked_for_again(
     )
     assert (said.code, said.out.splitlines()[0]) == (0, f"tiny: 2 runs, 2 new -> {out}")
     listed = command("mixers", "--plugin", path).out.splitlines()[-1].split()
-    assert listed == ["filed", "plugin", "4,160", "unknown", "no:", "run", "by", "run", "plug-in"]
+    assert listed == ["filed", "plugin", "4,160", "unknown", "none:", "run", "by", "run", "plug-in"]
     assert command("mixers", "filed", "--plugin", path).out.splitlines()[-1].split() == [
         "gain",
         "1.0",

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.text import Text
 from rows_made import make_row
 
-from recollect.cli.printing import fit_columns, render, show_written
-from recollect.cli.tables import plain_table
+from recollect.cli.printing import fit_columns, notes_below, render, show_written
+from recollect.cli.tables import mixer_table, plain_table
+from recollect.mixers.registry import MIXERS
 from recollect.reports.live.progress import Progress
 from recollect.reports.live.terminal import Printable
 from recollect.store import PlannedRun, Result, Store
@@ -39,6 +40,13 @@ def test_a_table_spells_control_characters_out_and_keeps_its_own_colours(cell: A
     assert "\x1b]0" not in said
     assert "\x1b[2J" not in said
     assert "\x9b" not in said
+
+
+def test_brackets_of_a_docstring_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    table = plain_table("what it is")
+    table.add_row("sums x[t] over [batch] :smile: [/red]")
+    render(table)
+    assert "sums x[t] over [batch] :smile: [/red]" in capsys.readouterr().out
 
 
 def test_the_live_view_shows_a_name_as_it_is() -> None:
@@ -90,6 +98,25 @@ def test_a_table_that_cannot_fit_is_wider_than_the_terminal() -> None:
     table.add_row("linear_attention", "3.82e-4")
     console = Console(file=io.StringIO(), width=10)
     assert fit_columns(table, console) == len("linear_attention") + len("3.82e-4") + 2 * 2
+
+
+def test_a_narrow_terminal_shows_each_mixer_in_two_lines_and_a_pipe_in_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = mixer_table(64, 64)
+    render(mixer_table(64, 64))
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(MIXERS)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    render(table)
+    said = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, said)) <= 80
+    rows = said[-2 * len(MIXERS) :]
+    assert [line.split()[0] for line in rows[::2]] == list(MIXERS)
+    assert rows[1::2] == [f"  {options.summary}" for options in MIXERS.values()]
+    console = Console(file=io.StringIO(), width=200)
+    assert notes_below(table, console) == [table]
 
 
 def test_an_export_counts_on_a_terminal_alone(
