@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from cluster_made import ended, make_attempt, make_plan, name
+from rows_made import make_row
+from stores_made import make_store
 
 from recollect.cli.cluster.asking import choose_request, ray_options
 from recollect.cli.cluster.following import following
@@ -63,6 +65,10 @@ def test_a_dry_run_shows_the_script_and_writes_nothing(command, sweep: Path, tmp
         (["--slurm"], "say where its results go: --out DIR"),
         (["--out", "out", "--slurm", "--time", "soon"], "--time 'soon': must be a limit as Slurm"),
         (["--out", "out", "--slurm", "--time", "2"], "at least 6 minutes are needed"),
+        (["--out", "out", "--slurm", "--device", "gpu"], "--device 'gpu': must be auto, cpu or"),
+        (["--out", "out", "--slurm", "--gpus", "1"], "--gpus: is for --ray alone; leave it out"),
+        (["--out", "out", "--ray", "--mem", "8G"], "--mem: is for --slurm alone; leave it out"),
+        (["--out", "out", "--ray", "--sbatch", "a=b"], "--sbatch: is for --slurm alone"),
     ],
 )
 def test_bad_requests_are_refused(command, sweep: Path, arguments: list[str], said: str):
@@ -76,6 +82,7 @@ def test_bad_requests_are_refused(command, sweep: Path, arguments: list[str], sa
 def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[SlurmOptions]:
     """What would have been asked of Slurm."""
     asked: list[SlurmOptions] = []
+    monkeypatch.setattr(slurm, "require_sbatch", lambda: None)
     monkeypatch.setattr(slurm, "submit", lambda plan, packs, options: asked.append(options) or [])
     return asked
 
@@ -110,10 +117,66 @@ def test_what_was_asked_for_need_not_be_said_again(command, sweep, tmp_path, han
     assert handed_over[-1] == replace(later, setup=(), others=())
 
 
+def test_without_slurm_or_ray_nothing_is_planned(command, sweep, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, error = command("submit", sweep, "--out", tmp_path / "out", "--slurm")
+    assert (code, "sbatch: not found" in error) == (4, True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, error = command("submit", sweep, "--out", tmp_path / "out", "--ray")
+    assert (code, "pip install 'recollect[ray]'" in error) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_folder_of_one_machine_is_gone_on_with_by_resume(command, sweep, tmp_path, dry):
+    out = tmp_path / "out"
+    make_store(out, [make_row()])
+    for what in ((sweep, "--out", out), (out,)):
+        code, _, error = command("submit", *what, "--ray", *dry)
+        assert code == 2
+        assert f"`recollect resume {out}`" in error
+    assert not (out / "plan.recollect").exists()
+
+
+AHEAD = """
+import recollect
+from torch import nn
+
+@recollect.mixer("ahead")
+class Ahead(nn.Linear):
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        return super().forward(x.flip(1))
+"""
+
+
+def test_a_plugin_that_looks_ahead_is_refused_by_submit_and_by_its_tasks(
+    command, sweep, tmp_path, handed_over, plugins, monkeypatch
+):
+    path, out = tmp_path / "ahead.py", tmp_path / "out"
+    path.write_text(AHEAD)
+    asked = ("submit", sweep, "--out", out, "--plugin", path, "--set", "model.mixer=ahead")
+    code, _, error = command(*asked, "--slurm", "--device", "cpu")
+    assert (code, "a mixer may see its own past alone" in error) == (2, True)
+    assert not out.exists()
+    monkeypatch.setattr("recollect.cli.cluster.drafting.try_plugins", lambda sweep, device: None)
+    assert command(*asked, "--slurm", "--device", "cpu").code == 0
+    code, said, error = command("work", out, "--device", "cpu", "--plugin", path)
+    assert (code, "a mixer may see its own past alone" in error) == (2, True)
+    assert "trained here" not in said
+    assert not list(out.glob("spool/*"))
+    code, _, error = command("work", out, "--device", "cpu")
+    assert code == 2
+    assert f"whose code runs only if you name them: add --plugin {path}" in error
+
+
 def test_another_scheduler_is_asked_anew(tmp_path: Path):
-    given = {"slurm": {"cpus": None, "setup": []}, "ray": {"cpus": None, "address": "auto"}}
+    given = {"slurm": {"cpus": None, "setup": []}, "ray": {"cpus": None, "address": None}}
     remember_request(tmp_path, Request("slurm", {"cpus": 8, "time": "05:00:00"}))
     assert choose_request(tmp_path, False, False, given).options == {"cpus": 8, "time": "05:00:00"}
+    given["ray"]["address"] = "auto"
     ray = choose_request(tmp_path, False, True, given)
     assert (ray.scheduler, ray.options) == ("ray", {"address": "auto"})
     assert ray_options(tmp_path, ray.options, True) == RayOptions("auto", retry_failed=True)

@@ -1,19 +1,17 @@
 """Verbs for many machines: submit, work, collect."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from recollect.cli import completing
+from recollect.cli.cluster.drafting import draft, require_plugins
 from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
 from recollect.cli.options import Folder, OneDevice, Plugins, Sets, load_plugins
 from recollect.cli.printing import complain, say
 from recollect.errors import SpecError, command_text
-
-if TYPE_CHECKING:
-    from recollect.running.cluster.plan import DraftPlan, Plan
 
 
 def submit(
@@ -75,7 +73,12 @@ def submit(
     """Train a sweep with Slurm or Ray, or continue with what is left of one, asking for the same
     resources as before unless others are given.
     """
-    from recollect.cli.cluster.asking import choose_request, ray_options, slurm_options
+    from recollect.cli.cluster.asking import (
+        choose_request,
+        ray_options,
+        require_scheduler,
+        slurm_options,
+    )
 
     folder = out or Path(what)
     both: dict[str, Any] = {"device": device, "cpus": cpus}
@@ -95,11 +98,15 @@ def submit(
     from recollect.running.cluster.plan import Plan
 
     limit_s, at_once = (options.limit_s, options.array_limit) if options else (None, array_limit)
-    draft = _draft(what, out, sets, plugin, limit_s, device or "auto", runs_per_pack, at_once)
+    drafted = draft(what, out, sets, plugin, limit_s, device or "auto", runs_per_pack, at_once)
     if dry_run:
-        show_plan(draft if isinstance(draft, Plan) else draft.plan, options)
+        show_plan(drafted if isinstance(drafted, Plan) else drafted.plan, options)
         return
-    plan = draft if isinstance(draft, Plan) else draft.write()
+    if isinstance(drafted, Plan):
+        plan = drafted
+    else:
+        require_scheduler(request.scheduler)  # before anything is written
+        plan = drafted.write()
     remember_request(plan.folder, request)
     with Collector(plan) as collector:
         left = left_packs(plan, collector.collect(), retry_failed)
@@ -141,8 +148,8 @@ def work(
     from recollect.running.cluster.plan import read_plan
     from recollect.running.processes.devices import choose_device
 
-    load_plugins(plugin)
     plan, target, failures = read_plan(folder), choose_device(device), list[str]()
+    require_plugins(plan, plugin)
     for index in range(len(plan.packs)) if pack is None else [pack]:
         with TrainingView(folder) as view:
             outcome = work_on_pack(
@@ -200,39 +207,3 @@ def _parse_settle(text: str | None) -> Literal["first", "last"] | None:
         case None | "first" | "last":
             return text
     raise SpecError(f"--settle {text}: must be first or last")
-
-
-def _draft(
-    what: str,
-    out: Path | None,
-    sets: list[str],
-    plugins: list[Path],
-    limit_s: float | None,
-    device: str,
-    runs_per_pack: int | None,
-    at_once: int | None,
-) -> "DraftPlan | Plan":
-    """Return the plan of the folder, or a draft if it has none."""
-    from recollect.running.cluster.plan import is_planned, read_plan
-
-    folder = out or Path(what)
-    if is_planned(folder) and (out is None or folder == Path(what)):
-        return read_plan(folder)
-    if out is None:
-        raise SpecError(
-            f"{what}: no folder with a plan; to submit a sweep, say where its results go: --out DIR"
-        )
-    from recollect.reports.paper.presets import open_sweep
-    from recollect.running.cluster.draft import draft_packs, draft_sweep
-
-    sweep = open_sweep(what, sets)
-    if is_planned(folder):
-        plan = read_plan(folder)
-        if plan.source != sweep.source:
-            raise SpecError(
-                f"{folder}: planned from another sweep ({plan.name}); give another --out, or "
-                f"`{command_text('submit', folder)}` for what is left of it"
-            )
-        return plan
-    packs = draft_packs(sweep.runs, device, limit_s, runs_per_pack, at_once)
-    return draft_sweep(folder, sweep, packs, plugins)

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from recollect.errors import ResourceError, SpecError, Stopped
+from recollect.mixers.plugins.runs import require_mixers
 from recollect.rows import Evaluation
 from recollect.running.cluster.history import PackHistory, read_history
 from recollect.running.cluster.place import code_digest, describe_place
@@ -102,7 +103,7 @@ def work_on_pack(
     stop: Callable[[], int] = never,
     listen: Callable[[Event], None] = ignore,
 ) -> PackOutcome:
-    """Train the runs of a pack that are left.
+    """Train the runs of a pack that are left. Mixers from outside are tried first, as by `run`.
 
     A nonzero exit code from `stop` makes the attempt save and raise Stopped.
     """
@@ -113,6 +114,7 @@ def work_on_pack(
     left = [run for run in planned if run.run_id not in history.results]
     if not left:
         return PackOutcome("complete", 0)
+    require_mixers([runs[run.run_id] for run in left], device)
     attempt = next_attempt(plan.folder, index, job or job_name())
     place = describe_place(device)
     spool = Spool(plan.folder, index, attempt, {"plan_id": plan.plan_id, **place})

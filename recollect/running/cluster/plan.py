@@ -98,13 +98,8 @@ class DraftPlan:
     def write(self) -> Plan:
         """Write the plan into its folder; refuse a folder that already has a plan or a store."""
         folder = self.plan.folder
+        refuse_used(folder)
         make_folder(folder)
-        for present in (FILE, STORE_FILE):
-            if (folder / present).exists():
-                raise SpecError(
-                    f"{folder}: holds {present} already; give another --out, or "
-                    f"`{command_text('submit', folder)}` for what is left of it"
-                )
         write_atomically(folder / FILE, self.content)
         return self.plan
 
@@ -146,6 +141,16 @@ def draft_plan(
 def is_planned(folder: Path) -> bool:
     """Whether a folder holds a sweep for many machines."""
     return (folder / FILE).is_file()
+
+
+def refuse_used(folder: Path) -> None:
+    """Refuse to plan into a folder that has a plan or a store."""
+    for present in (FILE, STORE_FILE):
+        if (folder / present).exists():
+            raise SpecError(
+                f"{folder}: holds {present} already; give another --out, or "
+                f"`{go_on_command(folder)}` for what is left of it"
+            )
 
 
 def go_on_command(folder: Path) -> str:

@@ -5,6 +5,7 @@ one. The driver itself may be killed and started again, since all results are in
 `--ray` imports this module, so Ray is not imported without it.
 """
 
+import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,14 +118,18 @@ def train_with_ray(
         return found
 
 
+def require_ray() -> None:
+    if importlib.util.find_spec("ray") is None:
+        raise SpecError("--ray: Ray is not installed; `pip install 'recollect[ray]'`")
+
+
 @contextmanager
 def _cluster(options: RayOptions) -> Iterator[tuple[Any, dict[str, float]]]:
     """Connect to Ray; yield the `ray` module and the share of a node that a task gets."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise SpecError("--ray: Ray is not installed; `pip install 'recollect[ray]'`") from None
+    require_ray()
+    import ray
+
     try:
         ray.init(address=options.address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -140,13 +140,17 @@ def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) 
     )
 
 
-def submit(plan: Plan, packs: Sequence[int], options: SlurmOptions) -> list[SubmittedJob]:
-    """Write the scripts, submit them with sbatch and record the jobs."""
+def require_sbatch() -> None:
     if shutil.which("sbatch") is None:
         raise ResourceError(
             "sbatch: not found; submit from a machine that has Slurm's commands, or see the script "
             "with --dry-run"
         )
+
+
+def submit(plan: Plan, packs: Sequence[int], options: SlurmOptions) -> list[SubmittedJob]:
+    """Write the scripts, submit them with sbatch and record the jobs."""
+    require_sbatch()
     folder = plan.folder
     make_folder(folder / "log")
     jobs = []
