@@ -114,17 +114,18 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
         found = check_folder(folder)
     for finding in found.findings:
         complain(finding)
+    weights = f"{count_text(found.weights, 'file')} of weights"
     say(
         f"{folder}: {count_text(found.runs, 'run')}, {count_text(found.points, 'evaluation')}, "
-        f"{count_text(found.checkpoints, 'checkpoint')}, {found.weights} files of weights"
+        f"{count_text(found.checkpoints, 'checkpoint')}, {weights}"
     )
     if found.unsummed:
         older = count_text(found.unsummed, "run")
         say(f"{older} older than checksums: a changed number would not be noticed")
     if found.unread:
         say(
-            f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right, what "
-            "the options mean was not asked (--plugin FILE.py)"
+            f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right; "
+            "to check options too, add --plugin FILE.py"
         )
     if found.findings:
         raise typer.Exit(StoreError.exit_code)
@@ -169,7 +170,7 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="csv (the default), json, or parquet: a data set for a hub",
+            help="csv, json, or parquet: a data set for a hub; else as -o FILE ends, or csv",
             autocompletion=completing.offer(completing.forms),
         ),
     ] = None,
@@ -232,9 +233,8 @@ def export(
         done = request.replay(results, show_written)
         left = len(results.rows) - done.new - done.known
         held = f", {left} without a result left out" if left else ""
-        say(
-            f"{count_text(done.new, 'run')} added to {done.place}, {done.known} there already{held}"
-        )
+        new = count_text(done.new, "run")
+        say(f"{new} added to {done.place}, {done.known} there already{held}")
         say(f"show them with `{done.advice}`")
     elif request.form == "parquet":
         say(f"{runs} written to {request.write_data_set(results)}")

@@ -79,7 +79,7 @@ def test_run_with_overrides(command, spec: Path, tmp_path: Path):
     )
     assert (said.code, said.out.splitlines()[0]) == (
         0,
-        f"tiny: 1 runs, 1 new -> {tmp_path / 'out'}",
+        f"tiny: 1 run, 1 new -> {tmp_path / 'out'}",
     )
     (row,) = Store.open(tmp_path / "out", read_only=True).rows()
     assert (row.spec["model"]["mixer"]["name"], row.spec["train"]["lr"], row.status) == (
@@ -197,6 +197,8 @@ def test_export_gives_csv_and_json(command, trained, tmp_path: Path):
     said = command("export", out, "-o", tmp_path / "rows.csv")
     assert said.out == f"4 runs written to {tmp_path / 'rows.csv'}\n"
     assert (tmp_path / "rows.csv").read_text() == command("export", out).out
+    command("export", out, "-o", tmp_path / "rows.json", "--curves")
+    assert json.loads((tmp_path / "rows.json").read_text()) == curves
     assert list(csv.DictReader(io.StringIO(command("export", out, "--salvage").out))) == rows
 
 

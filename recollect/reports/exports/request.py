@@ -44,6 +44,8 @@ class ExportRequest:
         """Check the options of the command line and build the request."""
         if form is not None and form not in FORMS:
             raise SpecError(f"--format {form}: no such format; {suggest(form, FORMS)}")
+        if form is None and to is None and output is not None:
+            form = _form_of(output)
         if curves and to is None and form != "json":
             raise SpecError(
                 f"--curves: for json alone ({form or 'csv'} is asked for); add --format json, or "
@@ -96,3 +98,14 @@ class ExportRequest:
                 "more"
             )
         return self.tracker.export_runs(runs, self.project, self.output, tell)
+
+
+def _form_of(output: Path) -> str:
+    """The form that a file's name says; without an ending it is csv."""
+    ending = output.suffix.lower().removeprefix(".")
+    if ending in ("", "csv", "json"):
+        return ending or "csv"
+    raise SpecError(
+        f"-o {shorten(str(output))}: must end in .csv or .json; for another name say --format csv "
+        "or --format json"
+    )

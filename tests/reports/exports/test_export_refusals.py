@@ -59,6 +59,11 @@ def test_missing_pyarrow_names_its_extra(folder, command, monkeypatch):
             "--curves: for json alone (csv is asked for); add --format json, or leave it out",
         ),
         (
+            ["-o", "runs.xlsx"],
+            "-o 'runs.xlsx': must end in .csv or .json; for another name say --format csv or "
+            "--format json",
+        ),
+        (
             ["--to", "wandb", "--format", "csv"],
             "--to wandb: replays whole runs with their curves; leave out --format, --curves and "
             "--salvage",
