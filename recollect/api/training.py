@@ -25,7 +25,7 @@ def run(
     sweep: OneSweep | Sequence[OneSweep] | None,
     out: Path | str,
     *,
-    overrides: Iterable[str] = (),
+    overrides: Iterable[str] | str = (),
     recipe: str | None = None,
     device: str = "auto",
     plugins: Iterable[Path | str] | Path | str = (),
@@ -45,7 +45,7 @@ def run(
 
     - `sweep`: the path of a TOML file, `"paper:fig1"`, a table, or a `Sweep`; or several of these,
       trained in their order; `None` goes on with what `out` holds.
-    - `overrides`: values as on the command line, such as `"train.lr=1e-3"`.
+    - `overrides`: a value as on the command line, such as `"train.lr=1e-3"`, or several.
     - `recipe`: `"study"`, `"zoology"` or `"plain"`, to fill what the sweep leaves open.
     - `device`: `"cpu"`, `"cuda"` (every GPU, a process on each), `"cuda:1"` or `"cuda:0,2"`;
       `"auto"` is `"cuda"` if there is a GPU.
@@ -98,7 +98,7 @@ def run(
             load_plugin(file)
     several = isinstance(sweep, Sequence) and not isinstance(sweep, str)
     asked: Any = [] if sweep is None else sweep if several else [sweep]
-    given = list(overrides)
+    given = [overrides] if isinstance(overrides, str) else list(overrides)
     sweeps = [_open(one, given, recipe) for one in asked]
     folder = Path(out)
     with (

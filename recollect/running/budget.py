@@ -22,9 +22,10 @@ class Budget:
         """Start a budget now, so that loading torch and planning count. None means no limit."""
         if minutes is None:
             return None
-        if not 0 < minutes < math.inf:
+        if not isinstance(minutes, int | float) or not 0 < minutes < math.inf:
             raise SpecError(
-                f"--budget {minutes}: must be a number of minutes above 0; for example --budget 10"
+                f"--budget {minutes!r}: must be a number of minutes above 0; for example "
+                "--budget 10"
             )
         return cls(minutes, time.monotonic() + 60 * minutes)
 
