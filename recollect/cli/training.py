@@ -37,6 +37,7 @@ def train_and_tell(
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()  # before torch, which takes long to import
+    from recollect.analysis import count_text
     from recollect.reports.live.view import TrainingView
     from recollect.running import engine
 
@@ -63,13 +64,15 @@ def train_and_tell(
     again = again or _resume(folder)
     _say_results(folder, budget, outcome, again, view.ended)
     if outcome.counts["running"]:
-        say(f"{outcome.counts['running']} runs are being trained by another process")
+        say(f"another process trains {count_text(outcome.counts['running'], 'run')}")
     if outcome.counts["todo"] and not (budget or outcome.search):
-        complain(f"{outcome.counts['todo']} runs are left to train; continue with `{again}`")
+        left = count_text(outcome.counts["todo"], "run")
+        complain(f"{left} left to train; continue with `{again}`")
         raise typer.Exit(1)
     if outcome.failures:
         complain(
-            f"{len(outcome.failures)} runs failed, the first with: {outcome.failures[0]}\n"
+            f"{count_text(len(outcome.failures), 'run')} failed, the first with: "
+            f"{outcome.failures[0]}\n"
             f"`{command_text('failures', folder)}` shows where"
         )
         no_memory = all(failure.startswith("oom") for failure in outcome.failures)

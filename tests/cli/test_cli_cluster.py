@@ -250,7 +250,7 @@ def test_collect_reports_attempts_that_differ(command, tmp_path: Path):
     assert "--settle first" in out
     code, out, _ = command("collect", plan.folder, "--settle", "first")
     assert code == 0
-    assert "1 runs = 1 done" in out
+    assert "1 run = 1 done" in out
     code, _, error = command("collect", plan.folder, "--settle", "middle")
     assert (code, "must be first or last" in error) == (2, True)
 

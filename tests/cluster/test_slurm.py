@@ -84,7 +84,7 @@ def test_an_array_over_two_nodes(
     assert "running" in said
     assert held[0].node in said
     again = recollect("submit", out, "--slurm", environment=site.environment)
-    assert "packs are held by jobs that wait or run" in again
+    assert "jobs that wait or run hold " in again
     assert "nothing to submit" in again
     recollect("report", out, "-o", tmp_path / "report.html", environment=site.environment)
     assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -109,7 +109,7 @@ def test_what_fails_is_told(tmp_path: Path, spec: Path, event: str) -> None:
     code, complaint = end(tmp_path, run_workers.end_by, FAILURES[event], *run)
     assert code == codes()[event]
     assert_short(complaint)
-    assert "runs failed, the first with: " in complaint
+    assert "failed, the first with: " in complaint
     assert {row.status for row in Results.load(tmp_path / "out").rows} == {"failed"}
 
 
@@ -182,7 +182,7 @@ def test_all_is_done_and_shown_to_who_reads(tmp_path: Path, reference: Reference
         claims = store.claim([first], this_process(), lease_s=1e6)
     resume = ("resume", out, "--device", "cpu")
     assert end(tmp_path, run_workers.command, *resume) == (codes()[DONE], "")
-    assert "1 runs are being trained by another process" in (tmp_path / "said.out").read_text()
+    assert "another process trains 1 run" in (tmp_path / "said.out").read_text()
     with Store.open(out) as store:
         store.release(claims)
     assert end(tmp_path, run_workers.command, *resume) == (codes()[DONE], "")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from recollect.analysis.wording import count_text
 from recollect.cli.cluster.view import counted, say_collected
 from recollect.cli.printing import complain, say
 from recollect.errors import command_text
@@ -37,5 +38,6 @@ def run_on_ray(
     say_collected(plan.folder, found)
     failed = sum(pack.failed for pack in found.packs)
     if failed:
-        complain(f"{failed} runs failed; `{command_text('failures', plan.folder)}` says why")
+        why = command_text("failures", plan.folder)
+        complain(f"{count_text(failed, 'run')} failed; `{why}` says why")
         raise typer.Exit(1)

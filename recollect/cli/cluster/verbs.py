@@ -92,6 +92,7 @@ def submit(
     slurm = request.scheduler == "slurm"
     options = slurm_options(folder, request.options) if slurm else None
     load_plugins(plugin)
+    from recollect.analysis.wording import count_text
     from recollect.running.cluster.collect import Collector
     from recollect.running.cluster.jobs import remember_request
     from recollect.running.cluster.left import left_packs
@@ -111,7 +112,7 @@ def submit(
     with Collector(plan) as collector:
         left = left_packs(plan, collector.collect(), retry_failed)
     if left.held:
-        say(f"{len(left.held)} packs are held by jobs that wait or run")
+        say(f"jobs that wait or run hold {count_text(len(left.held), 'pack')}")
     if not left.free:
         say(f"nothing to submit; `{command_text('status', plan.folder)}` says how it stands")
         return
@@ -119,7 +120,7 @@ def submit(
         from recollect.running.cluster.slurm import submit as hand_over
 
         for job in hand_over(plan, left.free, options):
-            say(f"job {job.job_id}: {len(job.packs)} packs -> {plan.folder}")
+            say(f"job {job.job_id}: {count_text(len(job.packs), 'pack')} -> {plan.folder}")
         status, collect = (command_text(verb, plan.folder) for verb in ("status", "collect"))
         say(f"see `{status}`, then `{collect}`")
     else:
@@ -143,6 +144,7 @@ def work(
     from recollect.running.signals import Interrupts
 
     interrupts = Interrupts()  # before torch, which takes long to import
+    from recollect.analysis.wording import count_text
     from recollect.reports.live.view import TrainingView
     from recollect.running.cluster.attempt import work_on_pack
     from recollect.running.cluster.plan import read_plan
@@ -161,9 +163,10 @@ def work(
                 listen=view.hear,
             )
         failures += outcome.failures
-        say(f"pack {index}: {outcome.why}, {outcome.trained} runs trained here")
+        trained = count_text(outcome.trained, "run")
+        say(f"pack {index}: {outcome.why}, {trained} trained here")
     if failures:
-        complain(f"{len(failures)} runs failed, the first with: {failures[0]}")
+        complain(f"{count_text(len(failures), 'run')} failed, the first with: {failures[0]}")
         raise typer.Exit(1)
 
 

@@ -18,7 +18,7 @@ SHOWN_PACKS, SHOWN_HOSTS = 20, 4
 
 def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
     """Show what would be submitted: packs by kind, and the first script."""
-    from recollect.analysis.wording import about_text, time_text
+    from recollect.analysis.wording import about_text, count_text, time_text
     from recollect.cli.tables import plain_table
 
     table = plain_table("packs", "runs", "what", "forecast of one")
@@ -31,7 +31,8 @@ def show_plan(plan: Plan, options: SlurmOptions | None) -> None:
         table.add_row(str(len(indices)), str(runs), label, f"at most {time_text(longest)}")
     render(table)
     whole = about_text(sum(pack.seconds for pack in plan.packs))
-    say(f"{plan.runs} runs in {len(plan.packs)} packs, {whole} of one device")
+    packs = count_text(len(plan.packs), "pack")
+    say(f"{count_text(plan.runs, 'run')} in {packs}, {whole} of one device")
     if options is not None:
         first, tasks = chunks(range(len(plan.packs)))[0]
         say("")
@@ -72,11 +73,14 @@ def say_collected(folder: Path, found: "Collected") -> None:
 
 def counted(found: "Collected") -> str:
     """Return the numbers of runs and packs as one line."""
+    from recollect.analysis.wording import count_text
+
     done, failed = (sum(getattr(p, name) for p in found.packs) for name in ("done", "failed"))
     runs = sum(pack.runs for pack in found.packs)
     complete = sum(pack.is_complete for pack in found.packs)
+    left = runs - done - failed
     return (
-        f"{runs} runs = {done} done + {failed} failed + {runs - done - failed} to do; "
+        f"{count_text(runs, 'run')} = {done} done + {failed} failed + {left} to do; "
         f"{complete} of {len(found.packs)} packs complete"
     )
 

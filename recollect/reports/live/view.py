@@ -5,6 +5,7 @@ from typing import Protocol, Self
 
 import rich.console
 
+from recollect.analysis.wording import count_text
 from recollect.reports.live.progress import Progress
 from recollect.reports.live.terminal import Terminal
 from recollect.running.events import (
@@ -62,9 +63,10 @@ class TrainingView:
         match event:
             case SweepPlanned():
                 known = f", {event.known} known" if event.known else ""
-                say(f"{event.name}: {event.runs} runs, {event.new} new{known} -> {self.folder}")
+                runs = count_text(event.runs, "run")
+                say(f"{event.name}: {runs}, {event.new} new{known} -> {self.folder}")
             case FailedReopened():
-                say(f"{event.runs} failed runs will be tried again")
+                say(f"{count_text(event.runs, 'failed run')} will be tried again")
             case TrainingStarted():
                 self._start(event)
             case Remark() if self._progress is None:

@@ -38,15 +38,15 @@ def test_a_plugins_card_on_the_command_line(tmp_path, command, plugins):
     assert not (tmp_path / "out").exists()
     said = command(*call, "--out", tmp_path / "out", "--save", tmp_path / "b.json")
     assert (said.code, said.err) == (0, "")
-    assert "score:cpu:headline: 1 runs, 1 new" in said.out
-    assert "score:cpu:rest: 1 runs, 1 new" in said.out
+    assert "score:cpu:headline: 1 run, 1 new" in said.out
+    assert "score:cpu:rest: 1 run, 1 new" in said.out
     assert "2 pairs in 8 tokens, width 8, 2 layers" in said.out
     assert said.out.splitlines()[-2].startswith("leaky does not recall 2 pairs at width 8: best ")
     for file in ("score.png", "report.html"):
         assert (tmp_path / "out" / file).stat().st_size > 10_000
     assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == 2
     again = command(*call, "--out", tmp_path / "out", "--against", tmp_path / "b.json")
-    assert "1 runs, 0 new, 1 known" in again.out
+    assert "1 run, 0 new, 1 known" in again.out
     refused = command(*call[:6], "--out", tmp_path / "other", "--against", tmp_path / "b.json")
     assert refused.code == 2
     assert "another recipe" in refused.err
