@@ -110,6 +110,8 @@ def train(
         GuardedListener(listen, stop) as guarded,
     ):
         listen, stop = guarded.hear, guarded.stop
+        leave_out_wrong(store)
+        _require_code(store, bool(sweeps), retry_failed, target)
         for sweep in sweeps:
             added = plan(store, sweep)
             known = sum(added.known.values())
@@ -117,13 +119,11 @@ def train(
             remember_plugins(store, foreign_kinds(sweep.runs))
         if store.lost_commits:
             listen(Remark(store.lost_commits))
-        leave_out_wrong(store)
         _remember_search(store, sweeps, search)
         if policy is not None:
             policy.remember(store)
         if retry_failed:
             listen(FailedReopened(len(store.reopen_failed())))
-        _require_code(store, bool(sweeps), target)
         workers, plugins = share_code(store, 0 if len(devices) > 1 else workers, plugins)
         searched = order.searched_sweeps(store)
         is_typed = len(devices) > 1 and workers == 1
@@ -196,15 +196,19 @@ def plan(store: Store, sweep: Sweep) -> PlanCounts:
     return store.plan(runs, sweep.name, sweep.source)
 
 
-def _require_code(store: Store, was_tried: bool, device: "torch.device") -> None:
-    """Refuse to continue if mixers of todo runs are not loaded or fail when tried.
-
-    `was_tried`: the runs have just been planned, so their mixers were tried then.
+def _require_code(
+    store: Store, is_planning: bool, retry_failed: bool, device: "torch.device"
+) -> None:
+    """Refuse to continue if mixers of runs to train are not loaded or, unless new runs are planned,
+    fail when tried. Nothing is written before.
     """
     from recollect.mixers.plugins.remembered import has_plugins, require_plugins
     from recollect.mixers.plugins.runs import require_mixers
 
-    if has_plugins(store):
-        require_plugins(store, [json.loads(todo.spec) for todo in store.todo()])
-        if not was_tried:
-            require_mixers([RunSpec.from_json(todo.spec) for todo in store.todo()], device)
+    if not has_plugins(store):
+        return
+    specs = [json.loads(todo.spec) for todo in store.todo()]
+    specs += [row.spec for row in store.rows() if retry_failed and row.status == "failed"]
+    require_plugins(store, specs)
+    if not is_planning:
+        require_mixers([RunSpec.parse(spec) for spec in specs], device)

@@ -86,11 +86,23 @@ def test_a_failing_plugin_fails_its_runs_and_the_exit_code_says_so(
     assert said.err == "recollect: mixer filed fails: ValueError: a bad day; fix the plugin\n"
     del MIXERS["filed"]
     said = command("resume", out, "--retry-failed", "--device", "cpu")
-    assert (said.code, said.err) == (
+    assert (said.code, said.out, said.err) == (
         2,
+        "",
         "recollect: mixer filed: comes from a plug-in, whose code runs only if you name it: add "
         f"--plugin {tmp_path / 'filed.py'}\n",
     )
+    assert "2 failed" in command("status", out).out, "what was refused has changed nothing"
+
+
+def test_what_is_refused_for_want_of_a_plugin_plans_nothing(command, spec, tmp_path, plugin):
+    out, path = tmp_path / "out", plugin(SOUND)
+    asked = ("run", spec, "--out", out, "--device", "cpu", "--budget", "1e-6")
+    assert command(*asked, "--plugin", path, "--set", "model.mixer=filed").code == 0
+    del MIXERS["filed"]
+    said = command(*asked, "--set", "model.mixer=gru")
+    assert (said.code, "comes from a plug-in" in said.err) == (2, True)
+    assert "2 planned = " in command("status", out).out
 
 
 def test_runs_that_do_not_fit_into_memory_have_their_own_exit_code(
