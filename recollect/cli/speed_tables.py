@@ -53,7 +53,7 @@ def forecast_table(forecasts: Sequence["Forecast"]) -> Table:
         f"{runs - todo}",
         f"{packs}",
         "",
-        f"{memory / 1e9:.2f} GB at most",
+        f"<= {memory / 1e9:.2f} GB",
         total,
         style="bold",
     )

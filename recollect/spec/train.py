@@ -116,8 +116,8 @@ class TrainSpec(Spec):
     def _can_be_evaluated(self) -> Self:
         if self.evaluations > self.steps:
             raise ValueError(
-                f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; leave it "
-                "out for a fitting number"
+                f"evaluations = {self.evaluations}: must be at most steps = {self.steps}; give "
+                "fewer, or leave it out for a fitting number"
             )
         return self
 

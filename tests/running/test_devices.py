@@ -93,7 +93,7 @@ def test_a_name_that_stands_for_none_is_refused(gpus, count, name, text):
 @pytest.mark.parametrize(
     ("built_for", "why"),
     [
-        (None, "this torch is a CPU build; with an NVIDIA GPU install a CUDA build of torch"),
+        (None, "this torch is a CPU build; an NVIDIA GPU needs a CUDA build of it"),
         ("13.0", "torch is a CUDA build but finds no GPU; look at nvidia-smi and the driver"),
     ],
 )

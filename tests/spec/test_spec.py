@@ -55,7 +55,8 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"train": {"evaluations": 5, "steps": 4}},
-        "train: evaluations = 5: must be at most steps = 4; leave it out for a fitting number",
+        "train: evaluations = 5: must be at most steps = 4; give fewer, or leave it out for a "
+        "fitting number",
     ),
     (
         {"train": {"decay": "cos"}},

@@ -97,7 +97,7 @@ def why_no_gpu() -> str:
     import torch
 
     if torch.version.cuda is None:
-        return "this torch is a CPU build; with an NVIDIA GPU install a CUDA build of torch"
+        return "this torch is a CPU build; an NVIDIA GPU needs a CUDA build of it"
     return "torch is a CUDA build but finds no GPU; look at nvidia-smi and the driver"
 
 
