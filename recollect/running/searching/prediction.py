@@ -9,7 +9,7 @@ Each draw fills in the missing scores. A missing score is drawn as follows:
                             likelier; beyond the last tried rate, chance replaces the missing side
   surprise                  one untried rate in a hundred has any score: windows may have holes
   lost                      between rates at which seeds learn, chance replaces as large a share of
-                            the missing scores as the share of seeds seen there that learn nothing
+                            the missing scores as the share of runs seen to be lost there
 
 plus noise that is largest for half-learnt scores and zero for guessing. How often the prediction is
 right was measured on stored and on synthetic grids: docs/decisions/search-edges.md, search-best.md.
@@ -17,7 +17,7 @@ right was measured on stored and on synthetic grids: docs/decisions/search-edges
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -56,6 +56,7 @@ def predict(cell: Cell) -> Prediction:
         tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
         tuple(tuple(rate.scores.values()) for rate in cell.rates),
         cell.chance,
+        _lost_shares([rate.scores for rate in cell.rates], cell.chance),
     )
 
 
@@ -73,28 +74,38 @@ def tail_of(number: int) -> int:
 
 @lru_cache(maxsize=4096)  # called after every round, for all cells
 def _predict(
-    rates: tuple[float, ...], planned: tuple[int, ...], scores: Scores, chance: float
+    rates: tuple[float, ...],
+    planned: tuple[int, ...],
+    scores: Scores,
+    chance: float,
+    lost: tuple[float, ...],
 ) -> Prediction:
     places = tuple(index for index, count in enumerate(planned) if count)
-    lost = _lost_shares(scores, chance)
     missing = [_Missing(index, rates, planned, scores, chance, lost[index]) for index in places]
     draw = random.Random(SEED)
     means = tuple(tuple(rate.draw_mean(draw) for rate in missing) for _ in range(DRAWS))
     return Prediction(places, tuple(rates[index] for index in places), means)
 
 
-def _lost_shares(scores: Scores, chance: float) -> list[float]:
-    """By rate: the share of seeds that learn nothing although seeds learn at lower and at higher
-    rates. It is the same for all rates in between, and 0 for the others.
+def _lost_shares(scores: Sequence[Mapping[int, float]], chance: float) -> tuple[float, ...]:
+    """By rate: the share of runs that learn nothing although some seed learns at a lower rate and
+    the same seed at a higher one. It is the same for all rates between those at which seeds learn,
+    and 0 for the others. `scores` are by rate and seed.
 
-    To learn is to score in the upper half between chance and the best score.
+    A seed that fails at a rate and at all higher ones is not lost: the rate is too large for it. To
+    learn is to score in the upper half between chance and the best score.
     """
-    half = (max(max(own) for own in scores if own) + chance) / 2
-    learning = [index for index, own in enumerate(scores) if own and max(own) > half]
+    half = (max(max(own.values()) for own in scores if own) + chance) / 2
+    learning = [i for i, own in enumerate(scores) if own and max(own.values()) > half]
     between = range(learning[0] + 1, learning[-1]) if half > chance else range(0)
-    seen = [score for index in between for score in scores[index]]
-    share = sum(score < half for score in seen) / len(seen) if seen else 0.0
-    return [share if index in between else 0.0 for index in range(len(scores))]
+    highest = {seed: i for i in learning for seed, score in scores[i].items() if score > half}
+    seen = [
+        score < half and index < highest.get(seed, -1)
+        for index in between
+        for seed, score in scores[index].items()
+    ]
+    share = sum(seen) / len(seen) if seen else 0.0
+    return tuple(share if index in between else 0.0 for index in range(len(scores)))
 
 
 class _Missing:
