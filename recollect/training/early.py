@@ -3,7 +3,7 @@
 The specification of the run enables each rule. Both use past evaluations only.
 
 What a run can still learn is bounded by the learning rate that it has left. The rule for hopeless
-runs applies when less than a share `train.stop_hopeless` of the sum of all rates is left. It
+runs applies when at most a share `train.stop_hopeless` of the sum of all rates is left. It
 extrapolates the fall of the training loss over the last EVALUATIONS evaluations to the end, at
 SAFETY times its speed per unit of rate. If that changes the loss by less than a share FLAT, the run
 is hopeless, unless its test score, extrapolated in the same way, reaches HIGH.
@@ -76,7 +76,7 @@ def is_hopeless(run: RunSpec, curve: Sequence[Evaluation], behind: Mapping[int, 
     if len(last) <= EVALUATIONS or ahead > run.train.stop_hopeless:
         return False
     times = SAFETY * ahead / max(behind[last[-1].step] - behind[last[0].step], 1e-12)
-    fall = max(0.0, last[0].train_loss - last[-1].train_loss)
+    fall = last[0].train_loss - last[-1].train_loss  # a rise is no hope
     scores = [point.score(run.task.score_name) for point in last]
     gain = max(scores) - min(scores)
     return fall * times < FLAT * last[-1].train_loss and max(scores) + gain * times < HIGH

@@ -6,6 +6,7 @@ import pytest
 
 from recollect.rows import Evaluation
 from recollect.spec.run import RunSpec
+from recollect.training import schedule
 from recollect.training.early import EVALUATIONS, EarlyDecisions, is_hopeless, rates_behind
 from recollect.training.schedule import rates
 
@@ -77,6 +78,42 @@ def test_the_score_can_only_save(run):
     assert (stop(run, FLAT, rising) or 0) > 90
     falling_loss = [2.0 * 0.8**i for i in range(20)]
     assert stop(run, falling_loss, POOR) == stop(run, falling_loss, [0.0] * 20)
+
+
+@pytest.mark.parametrize(
+    ("scores", "hopeless"),
+    [
+        ((0.41, 0.45, 0.45, 0.45), False),
+        ((0.45, 0.41, 0.45, 0.45), False),  # what moves counts, not where it ends
+        ((0.45, 0.45, 0.45, 0.41), False),  # the best counts, not the last
+        ((0.44, 0.41, 0.44, 0.44), True),
+    ],
+)
+def test_the_score_is_carried_on_from_its_best_by_its_whole_range(make_run, scores, hopeless):
+    """At a constant rate, 95 % behind: four times .05 / .15 of the range of .04 is .053."""
+    length = {"train.steps": 20, "train.evaluations": 20, "train.stop_hopeless": 0.1}
+    run = make_run({**length, "train.warmup": 0.0, "train.decay": "constant"})
+    points = [Evaluation(16 + i, 1.0, 1.0, score, 0.0) for i, score in enumerate(scores)]
+    assert is_hopeless(run, points, rates_behind(run)) == hopeless
+
+
+@pytest.mark.parametrize(("share", "hopeless"), [(0.5, True), (0.4999, False)])
+def test_the_rule_begins_with_just_the_share_that_is_left(make_run, share, hopeless):
+    length = {"train.steps": 16, "train.evaluations": 16, "train.stop_hopeless": share}
+    run = make_run({**length, "train.lr": 0.5, "train.warmup": 0.0, "train.decay": "constant"})
+    behind = rates_behind(run)
+    assert behind[8] == 0.5
+    points = [Evaluation(step, 1.0, 1.0, 0.1, 0.0) for step in range(5, 9)]
+    assert is_hopeless(run, points, behind) == hopeless
+
+
+@pytest.mark.parametrize("evaluations", [1, 3, 20, 40])
+def test_the_share_behind_is_the_same_block_by_block(make_run, monkeypatch, evaluations):
+    run = make_run({"train.steps": 40, "train.evaluations": evaluations})
+    sums = rates(run).cumsum()
+    expected = {step: sums[step - 1] / sums[-1] for step in run.train.evaluation_steps()}
+    monkeypatch.setattr(schedule, "BLOCK", 8)
+    assert rates_behind(run) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_late_jump_is_seen_before_it_is_judged(run):

@@ -3,6 +3,7 @@ device between two looks.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -237,17 +238,33 @@ def test_a_run_that_breaks_in_its_very_last_step_has_diverged(make_run, make_pop
     assert wild.run_id not in look.evaluations
 
 
+def test_a_run_that_breaks_in_its_first_update_has_diverged(make_run):
+    """Its loss before the update was finite, so its rate has a part in it: that is no failure."""
+
+    class Breaking(Scripted):
+        def evaluate(self) -> list[Evaluation]:
+            return [Evaluation(self.step, 1.0, math.inf, 0.0, 0.0)]
+
+    run = make_run({"train.steps": 2, "train.evaluations": 2})
+    (look,) = evaluations_of(Breaking({run: []}))
+    assert look.ends == (End(run, "diverged", diverged_step=1),)
+
+
 # ---- compaction ----
 
 
-def test_dead_members_are_carried_until_a_quarter_is_dead(make_run):
-    runs = [make_run({"seed": seed, "train.steps": 8, "train.evaluations": 4}) for seed in range(5)]
+@pytest.mark.parametrize(
+    ("members", "left", "after"),
+    [(5, 3, 4), (4, 3, 2)],  # one of five is not enough, one of four is
+)
+def test_dead_members_are_carried_until_a_quarter_is_dead(make_run, members, left, after):
+    length = {"train.steps": 8, "train.evaluations": 4}
+    runs = [make_run({"seed": seed, **length}) for seed in range(members)]
     population = Scripted(dict.fromkeys(runs, [0.1] * 4), diverges={runs[0]: 1, runs[1]: 3})
     evaluations_of(population)
-    assert [entry for entry in population.asked if entry[0] == "compact"] == [("compact", 3)]
-    assert (
-        population.asked.index(("compact", 3)) == 4
-    )  # after the second look: one of five was not enough
+    compacted = [entry for entry in population.asked if entry[0] == "compact"]
+    assert compacted[0] == ("compact", left)
+    assert population.asked.index(compacted[0]) == after
 
 
 def test_compaction_changes_no_number(make_run, make_population, monkeypatch):

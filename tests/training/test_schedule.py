@@ -97,11 +97,23 @@ def test_a_warmup_shorter_than_half_a_step_is_none(make_run):
     )
 
 
+@pytest.mark.parametrize(("share", "rising"), [(0.26, 3), (0.24, 2), (0.06, 1)])
+def test_a_warmup_ends_at_the_nearest_step(make_run, share, rising):
+    found = rates(run_with(make_run, steps=10, evaluations=1, warmup=share, decay="constant"))
+    np.testing.assert_allclose(found, LR * np.minimum(1, np.arange(1, 11) / rising))
+
+
 def test_cosine_per_epoch_is_torchs_cosine_stepped_once_an_epoch(make_run):
     run = run_with(make_run, steps=20, evaluations=1, warmup=0, decay="cosine-per-epoch")
     assert run.steps_per_epoch == 4
     per_epoch = torch_rates(5, lambda o: CosineAnnealingLR(o, 5))
     np.testing.assert_allclose(rates(run), per_epoch.repeat(4), rtol=1e-9)
+
+
+def test_a_warmup_scales_the_steps_of_its_epochs(make_run):
+    run = run_with(make_run, steps=20, evaluations=1, warmup_steps=6, decay="cosine-per-epoch")
+    per_epoch = torch_rates(5, lambda o: CosineAnnealingLR(o, 5)).repeat(4)
+    np.testing.assert_allclose(rates(run), per_epoch * np.minimum(1, np.arange(1, 21) / 6))
 
 
 def test_a_last_epoch_that_is_not_whole_still_trains(make_run):
