@@ -165,7 +165,7 @@ class Population:
         with matmul_precision(self.device, precision):
             with autocast(self.device, precision):
                 loss_P = self.model.loss(self._pad_rows(batch))
-            loss_P = loss_P / (batch.labels_BK != IGNORE).sum((-2, -1)).clamp(min=1)
+            loss_P = loss_P / (batch.labels_BK != IGNORE).sum((-2, -1))  # every row has a label
             # The sum and not the mean, so that each member gets exactly the gradient of its loss.
             loss_P.sum().backward()
         self._optimiser.update()

@@ -110,6 +110,14 @@ def test_two_are_kept_of_each_pack(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_without_a_step_in_its_name_is_left_where_it_is(tmp_path: Path) -> None:
+    saved = checkpoint.save(tmp_path, at(2))
+    other = saved.with_stem(saved.stem.replace("-2", "-copy"))
+    other.write_bytes(saved.read_bytes())
+    checkpoint.forget(tmp_path, ("a", "b"))
+    assert list(tmp_path.iterdir()) == [other]
+
+
 def test_the_newest_of_any_pack_with_a_run_is_found(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, at(10, "a", "b"))
     checkpoint.save(tmp_path, at(20, "b", "c"))
@@ -199,11 +207,23 @@ def test_a_checkpoint_belongs_to_the_store_whose_key_sealed_it(
     assert not path.exists()
 
 
+def with_header(folder: Path, change: dict[str, object]) -> Path:
+    header = {"run_ids": ["a"], "step": 0, "state": {}, **change}
+    checkpoint.FORMAT.write(folder / "x-1.ckpt", header, {"x": torch.ones(1)})
+    return folder / "x-1.ckpt"
+
+
 @pytest.mark.parametrize(
-    "change", [{"threads": "two"}, {"threads": 0}, {"versions": [1]}, {"drift": "x"}, {"cpu": 7}]
+    "change",
+    [
+        *({"threads": "two"}, {"threads": 0}, {"versions": [1]}, {"cpu": 7}),
+        *({"drift": "x"}, {"drift": [1]}, {"state": []}, {"state": None}),
+        *({"step": -1}, {"step": True}, {"step": 1.0}, {"step": None}),
+        *({"run_ids": []}, {"run_ids": ["a", "a"]}, {"run_ids": [1]}, {"run_ids": "a"}),
+    ],
+    ids=repr,
 )
 def test_a_header_that_no_program_wrote_is_damage(tmp_path: Path, change: dict[str, object]):
-    header = {"run_ids": ["a"], "step": 1, "state": {}, **change}
-    checkpoint.FORMAT.write(tmp_path / "x-1.ckpt", header, {"x": torch.ones(1)})
+    assert checkpoint.load(with_header(tmp_path, {})).step == 0
     with pytest.raises(StoreError, match="damaged or foreign"):
-        checkpoint.load(tmp_path / "x-1.ckpt")
+        checkpoint.load(with_header(tmp_path, change))

@@ -104,6 +104,44 @@ def test_contexts_are_uniform_in_both_worlds_together_and_apart():
         assert stats.chisquare(np.unique(world, axis=0, return_counts=True)[1]).pvalue > 1e-4
 
 
+def test_keys_and_values_of_the_halves_are_drawn_independently():
+    spec = MqarSpec(length=8, pairs=2, vocabulary=10, vocabulary_split="halves")
+    contexts = [draw(spec, split, 40_000).tokens_BL[:, :4] for split in ("train", "test")]
+    train, test = ({tuple(row) for row in rows.tolist()} for rows in contexts)
+    keys, values = itertools.permutations(range(1, 5), 2), itertools.permutations(range(5, 10), 2)
+    expected = {(a, c, b, d) for (a, b), (c, d) in itertools.product(keys, values)}
+    assert train | test == expected
+    assert not train & test
+    for rows in contexts:
+        assert stats.chisquare(np.unique(rows, axis=0, return_counts=True)[1]).pvalue > 1e-4
+
+
+def asked(batch: Batch, pairs: int) -> torch.Tensor:
+    """The pair of each row's first question."""
+    keys_BK = batch.tokens_BL[:, 0 : 2 * pairs : 2]
+    return (keys_BK == batch.tokens_BL.gather(1, batch.where_BK[:, :1])).int().argmax(1)
+
+
+@pytest.mark.parametrize("other", [("test", 0), ("train", 1)], ids=repr)
+def test_splits_and_seeds_have_nothing_in_common_but_the_rules(other):
+    """Row by row: two independent draws out of n are equal in a share 1 / n of all rows."""
+    many = {"length": 64, "pairs": 8, "filler": "random", "vocabulary": 50}
+    split, seed = other
+    for spec in (MqarSpec(placement="uniform", **many), RecallSpec(query="anywhere", **many)):
+        one, two = draw(spec, count=4000), draw(spec, split, 4000, seed)
+        places = spec.slots if isinstance(spec, MqarSpec) else 48
+        shares = {
+            "context": ((one.tokens_BL == two.tokens_BL)[:, :8], 49),
+            "filler": ((one.tokens_BL == two.tokens_BL)[:, 16:], 50),
+            "place": ((one.where_BK == two.where_BK)[:, 0], places),
+        }
+        if isinstance(spec, RecallSpec):
+            shares["question"] = asked(one, 8) == asked(two, 8), 8
+        for name, (equal, choices) in shares.items():
+            share = equal.double().mean().item()
+            assert share == pytest.approx(1 / choices, abs=5 / (4000 * choices) ** 0.5), name
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=repr)
 def test_train_and_test_share_no_context_under_any_seed(spec):
     contexts = {
@@ -174,8 +212,8 @@ def test_uniform_placement_leaks_nothing():
 def test_recall_asks_every_pair_and_place_alike():
     spec = RecallSpec(length=20, pairs=4, vocabulary=64, query="anywhere")
     batch = draw(spec, count=40_000)
-    asked = (batch.tokens_BL[:, 0:8:2] == batch.tokens_BL.gather(1, batch.where_BK)).int().argmax(1)
-    table = np.histogram2d(asked.numpy(), batch.where_BK[:, 0].numpy() - 8, bins=(4, 12))[0]
+    pair = asked(batch, 4).numpy()
+    table = np.histogram2d(pair, batch.where_BK[:, 0].numpy() - 8, bins=(4, 12))[0]
     assert table.sum() == 40_000
     assert stats.chisquare(table, 40_000 / 48, axis=None).pvalue > 1e-4
     last = draw(RecallSpec(length=20, pairs=4, vocabulary=64), count=50)

@@ -210,6 +210,27 @@ def test_questions_need_not_be_unique_as_in_the_official_code():
     assert repeated / 2000 == pytest.approx(0.69, abs=0.03)
 
 
+def places_of(spec: NgramLookupSpec, split: str = "length 12", seed: int = 0) -> torch.Tensor:
+    """Where the questions of test rows were taken from: with so many letters each occurs once."""
+    tokens_BL = draw(spec, split, 20_000, seed).tokens_BL
+    return (tokens_BL[:, 1:13] == tokens_BL[:, 14:15]).int().argmax(1)
+
+
+def test_questions_are_from_every_place_but_the_end():
+    spec = NgramLookupSpec(alphabet=10_000, ngram=3, eval_lengths=(12,))
+    places = places_of(spec)
+    assert stats.chisquare(torch.bincount(places, minlength=9).numpy()).pvalue > 1e-4
+    assert places.max() == 8  # one letter is left to answer
+    equal = (places == places_of(spec, seed=1)).double().mean().item()
+    assert equal == pytest.approx(1 / 9, abs=0.02)
+
+
+def test_a_row_of_the_test_split_is_not_the_training_row_with_another_end():
+    spec = CopyingSpec(min_length=7, max_length=7, context=17, eval_lengths=(7,))
+    train, test = draw(spec).tokens_BL, draw(spec, "length 7").tokens_BL
+    assert (train[:, 1:7] == test[:, 1:7]).double().mean() < 0.1
+
+
 def test_chance_of_a_lookup_is_a_guess_of_every_letter():
     assert NgramLookupSpec(answer_length=1).chance == pytest.approx(1 / 26)
     assert CopyingSpec(alphabet=2, eval_lengths=(1, 2)).chance == pytest.approx((1 / 2 + 1 / 4) / 2)

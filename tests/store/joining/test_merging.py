@@ -1,9 +1,11 @@
 """Copying results between stores: what is taken, what is left, what a death leaves behind."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,12 @@ from rows_made import make_row
 from stores_made import finish, make_store, plan
 
 from recollect.errors import SpecError, StoreError
+from recollect.rows import Evaluation
 from recollect.running.results import RunSet
-from recollect.store import Store, failpoint
+from recollect.store import Result, Store, failpoint
 from recollect.store.database import FILE
 from recollect.store.joining.merging import merge
+from recollect.store.ownership import this_process
 
 
 def contents(folder: Path) -> tuple:
@@ -67,6 +71,83 @@ def test_a_copy_says_what_the_original_says(tmp_path: Path):
         assert one.span() == two.span()  # when it was trained, not when it was copied
 
 
+def test_a_copy_has_every_field_of_the_result(tmp_path: Path):
+    rows = [make_row(seed=seed) for seed in range(2)]
+    curve = [
+        Evaluation(step, 2.0 / step, math.inf, 0.5, 0.25, {"long": {"accuracy": 0.1}}, 0.75)
+        for step in (50, 100)
+    ]
+    about = {
+        "stopped_early": "solved",
+        "parameters": 4000,
+        "state_size": 64,
+        "device": "a GPU",
+        "threads": 3,
+        "versions": {"torch": "9.9"},
+        "drift": ("from step 2: a", "and b"),
+    }
+    with Store.create(tmp_path / "a") as store:
+        plan(store, rows)
+        ids = [row.run_id for row in rows]
+        for _ in range(2):
+            store.release(store.claim(ids, "me", 60.0))
+        claims = store.claim(ids, "me", 60.0)
+        store.record(claims, [(run_id, curve[0]) for run_id in ids])
+        store.finish([Result(ids[0], claims[ids[0]], "done", 100, 2.5, curve[1], **about)])
+        store.finish([Result(ids[1], claims[ids[1]], "diverged", 60, math.inf, diverged_step=57)])
+    merge(tmp_path / "copy", [tmp_path / "a"])
+    assert contents(tmp_path / "copy") == contents(tmp_path / "a")
+    row = contents(tmp_path / "copy")[0][ids[0]]
+    assert {name: getattr(row, name) for name in about} == about
+    assert row.attempt == 3
+
+
+def test_an_attempt_is_counted_on_where_more_were_made_here(tmp_path: Path):
+    row = make_row(seed=1)
+    make_store(tmp_path / "a", [replace(row, status="todo")])
+    make_store(tmp_path / "b", [row])
+    with Store.open(tmp_path / "a") as store:
+        for _ in range(3):
+            store.release(store.claim([row.run_id], "me", 60.0))
+    merge(tmp_path / "a", [tmp_path / "b"])
+    assert contents(tmp_path / "a")[0][row.run_id].attempt == 4
+
+
+def test_a_run_that_a_dead_process_left_is_taken(tmp_path: Path):
+    row = make_row(seed=1, score=0.8)
+    make_store(tmp_path / "b", [row])
+    make_store(tmp_path / "a", [replace(row, status="todo")])
+    machine, boot, pid, start = this_process().rsplit("|", 3)
+    with Store.open(tmp_path / "a") as store:
+        store.claim([row.run_id], f"{machine}|{boot}|{pid}|{int(start) - 1}", 600.0)
+    (found,) = merge(tmp_path / "a", [tmp_path / "b"])
+    assert (found.held, found.results) == (0, 1)
+    assert RunSet.load(tmp_path / "a").rows[0].score == 0.8
+
+
+def test_a_half_written_curve_here_is_replaced_as_a_whole(tmp_path: Path):
+    row = make_row(seed=1, score=0.8)
+    make_store(tmp_path / "b", [row])
+    make_store(tmp_path / "a", [replace(row, status="todo")])
+    with Store.open(tmp_path / "a") as store:
+        claims = store.claim([row.run_id], "me", 60.0)
+        store.record(claims, [(row.run_id, Evaluation(70, 9.0, 9.0, 0.1, 0.1))])
+        store.release(claims)
+    merge(tmp_path / "a", [tmp_path / "b"])
+    assert contents(tmp_path / "a")[1] == contents(tmp_path / "b")[1]
+
+
+def test_sweeps_of_one_name_keep_their_own_runs_and_times(tmp_path: Path):
+    rows = [make_row(seed=seed) for seed in range(3)]
+    make_store(tmp_path / "a", rows[:1], "sweep", "one text", time=1e9)
+    make_store(tmp_path / "b", rows[1:], "sweep", "another", time=2e9)
+    merge(tmp_path / "into", [tmp_path / "a", tmp_path / "b"])
+    with Store.open(tmp_path / "into", read_only=True) as store:
+        found = {sweep.source: (sweep.created, set(sweep.run_ids)) for sweep in store.sweeps()}
+    ids = [row.run_id for row in rows]
+    assert found == {"one text": (1e9, {ids[0]}), "another": (2e9, {*ids[1:]})}
+
+
 def test_merging_again_changes_nothing(tmp_path: Path, halves):
     merge(tmp_path / "whole", halves)
     before = contents(tmp_path / "whole")
@@ -107,8 +188,6 @@ def test_a_run_that_a_living_process_trains_is_left_to_it(tmp_path: Path):
     make_store(tmp_path / "b", [make_row(seed=1, score=0.8)])
     make_store(tmp_path / "a", [make_row(seed=1, score=None, status="todo")])
     with Store.open(tmp_path / "a") as store:
-        from recollect.store.ownership import this_process
-
         store.claim([store.rows()[0].run_id], this_process(), 600.0)
     (found,) = merge(tmp_path / "a", [tmp_path / "b"])
     assert (found.held, found.results) == (1, 0)
