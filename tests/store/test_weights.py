@@ -15,7 +15,7 @@ from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.spec.cell import cell_id
 from recollect.spec.sweep import build_sweep
-from recollect.store import PlannedRun, Store
+from recollect.store import PlannedRun, Result, Store
 from recollect.store import weights as keep
 from recollect.store.keep_policy import KeepPolicy
 from recollect.store.weights import Keeper, WeightsHeader
@@ -279,6 +279,24 @@ def test_a_run_that_goes_on_keeps_its_snapshots(tmp_path, make_run):
         keeper.tidy(store)
         assert len(files(tmp_path)) == 2
         assert keeper._best == {}, "a run that is not done beats nobody"
+
+
+def test_a_run_that_failed_after_its_weights_were_written_beats_nobody(tmp_path, make_run):
+    runs = [make_run(seed=seed) for seed in range(2)]
+    models = tmp_path / keep.FOLDER
+    with Store.create(tmp_path) as store:
+        planned = [PlannedRun(run.run_id, run.canonical_json(), "accuracy", 0.25) for run in runs]
+        store.plan(planned, "s", "")
+        claims = store.claim([run.run_id for run in runs], "me", 60.0)
+        ends = [("done", None), ("failed", "lost: twice")]
+        for run, (status, failure), score in zip(runs, ends, (0.5, 0.9), strict=True):
+            last = Evaluation(2, 1.0, 1.0, score, score)
+            result = Result(run.run_id, claims[run.run_id], status, 2, 1.0, last, failure=failure)
+            store.finish([result])
+            about = WeightsHeader.of(run, 2, score, 1.0, "best")
+            keep.write(models / f"{run.run_id}.safetensors", {"x": torch.ones(1)}, about)
+        Keeper(tmp_path, KeepPolicy()).tidy(store)
+    assert runs[0].run_id in kept_runs(tmp_path)
 
 
 # ---- files ----

@@ -49,7 +49,7 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
         raise SpecError(f"nothing to merge into {into}: give the folders of other results")
     for store in stores:  # before anything is written
         with _Source.open(store, read_only=True) as source:
-            if problems := source.check():
+            if problems := source.check() or source.bad_rows():
                 raise StoreError(
                     f"{store}: damaged ({problems[0]}); nothing was merged\n"
                     f"save its readable rows with `{command_text('export', store, '--salvage')}`"
@@ -64,6 +64,11 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
 
 
 class _Source(Store):
+    def bad_rows(self) -> tuple[str, ...]:
+        """The rows that reading leaves out: a run must not be copied without part of its curve."""
+        self.rows(), self.curves(), self.sweeps()
+        return self.problems
+
     def times(self) -> dict[str, tuple[float | None, float | None]]:
         """Start and end time of each finished run."""
         return {run_id: (started, ended) for run_id, started, ended in self._read(_TIMES)}
@@ -143,8 +148,8 @@ class _Target(Store):
             [row.run_id],
         )
         connection.execute(
-            "UPDATE runs SET status = 'running', owner = ?, attempt = max(attempt + 1, ?), lost = "
-            "0 WHERE run_id = ? AND status = 'todo'",
+            "UPDATE runs SET status = 'running', owner = ?, attempt = max(attempt + 1, ?) WHERE "
+            "run_id = ? AND status = 'todo'",
             [_OWNER, row.attempt, row.run_id],
         )
         connection.execute("DELETE FROM evaluations WHERE run_id = ?", [row.run_id])

@@ -1,8 +1,10 @@
 """Copying results between stores: what is taken, what is left, what a death leaves behind."""
 
+import itertools
 import math
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +21,7 @@ from recollect.store import Result, Store, failpoint
 from recollect.store.database import FILE
 from recollect.store.joining.merging import merge
 from recollect.store.ownership import this_process
+from recollect.store.reading.checksums import register
 
 
 def contents(folder: Path) -> tuple:
@@ -52,6 +55,10 @@ def test_two_halves_are_a_whole(tmp_path: Path, halves):
     assert {row.spec["seed"]: row.score for row in whole.rows} == {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4}
     assert len(whole.curves) == 4
     with Store.open(tmp_path / "whole") as store:
+        assert [note.text for note in store.notes() if note.kind == "merge"] == [
+            f"4 new runs and 2 results from {halves[0]}",
+            f"0 new runs and 2 results from {halves[1]}",
+        ]
         assert [(sweep.name, sweep.source) for sweep in store.sweeps()] == [("sweep", "text")]
         assert len(store.sweeps()[0].run_ids) == 4
 
@@ -87,6 +94,7 @@ def test_a_copy_has_every_field_of_the_result(tmp_path: Path):
         "drift": ("from step 2: a", "and b"),
     }
     with Store.create(tmp_path / "a") as store:
+        store.wall = itertools.count(1e9).__next__
         plan(store, rows)
         ids = [row.run_id for row in rows]
         for _ in range(2):
@@ -97,6 +105,12 @@ def test_a_copy_has_every_field_of_the_result(tmp_path: Path):
         store.finish([Result(ids[1], claims[ids[1]], "diverged", 60, math.inf, diverged_step=57)])
     merge(tmp_path / "copy", [tmp_path / "a"])
     assert contents(tmp_path / "copy") == contents(tmp_path / "a")
+    spans = []
+    for folder in ("a", "copy"):
+        with Store.open(tmp_path / folder, read_only=True) as store:
+            spans.append(store.span())
+    assert spans[0] == spans[1]
+    assert 1e9 < spans[0][0] < spans[0][1]
     row = contents(tmp_path / "copy")[0][ids[0]]
     assert {name: getattr(row, name) for name in about} == about
     assert row.attempt == 3
@@ -210,8 +224,10 @@ def test_a_copy_made_while_a_store_is_written_takes_what_has_ended(tmp_path: Pat
 
 
 def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Path, halves):
-    with pytest.raises(SpecError, match="nothing to merge into"):
-        merge(halves[0], [halves[0]])
+    (tmp_path / "link").symlink_to(halves[0])
+    for same in (halves[0], halves[1] / ".." / halves[0].name, tmp_path / "link"):
+        with pytest.raises(SpecError, match="nothing to merge into"):
+            merge(halves[0], [same])
     with pytest.raises(SpecError, match=f"no results in {tmp_path / 'none'}"):
         merge(tmp_path / "into", [halves[0], tmp_path / "none"])
     bad = tmp_path / "bad"
@@ -219,6 +235,46 @@ def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Pat
     (bad / FILE).write_bytes(b"not a database at all" * 500)
     with pytest.raises(StoreError, match=str(bad)):
         merge(tmp_path / "into", [halves[0], bad])
+    assert not (tmp_path / "into").exists()
+
+
+@pytest.mark.parametrize(
+    "spoilt", ["UPDATE runs SET wall_s = 7", "UPDATE evaluations SET exact = 7"]
+)
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_folder_with_one_bad_row_is_named_before_anything_is_written(
+    tmp_path: Path, spoilt: str, planned: bool
+):
+    """Left out like other bad rows, its run would be missing, or be here with half of its curve."""
+    rows = [make_row(seed=seed, score=0.5) for seed in range(3)]
+    make_store(tmp_path / "good", rows[:2])
+    make_store(tmp_path / "bad", rows[1:])
+    if planned:
+        make_store(tmp_path / "into", [replace(row, status="todo") for row in rows])
+    connection = sqlite3.connect(tmp_path / "bad" / FILE)
+    register(connection)
+    for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")):
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute(f"{spoilt} WHERE run_id = ?", [rows[2].run_id])
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError) as refused:
+        merge(tmp_path / "into", [tmp_path / "good", tmp_path / "bad"])
+    assert str(refused.value).startswith(f"{tmp_path / 'bad'}: damaged (")
+    assert f"run {rows[2].run_id}" in str(refused.value)
+    assert "export" in str(refused.value)
+    if planned:
+        assert all(row.status == "todo" for row in RunSet.load(tmp_path / "into").rows)
+    else:
+        assert not (tmp_path / "into").exists()
+
+
+def test_a_file_that_fails_its_check_is_named_before_anything_is_written(
+    tmp_path: Path, halves, monkeypatch
+):
+    monkeypatch.setattr(Store, "check", lambda store: ["row 7 missing from index runs_by_status"])
+    with pytest.raises(StoreError, match=r"damaged \(row 7 missing .*\); nothing was merged"):
+        merge(tmp_path / "into", halves)
     assert not (tmp_path / "into").exists()
 
 
