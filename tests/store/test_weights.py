@@ -4,6 +4,7 @@ resumed sweeps, damaged files.
 
 import itertools
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from recollect.spec.sweep import build_sweep
 from recollect.store import PlannedRun, Result, Store
 from recollect.store import weights as keep
 from recollect.store.keep_policy import KeepPolicy
+from recollect.store.ownership import this_process
 from recollect.store.weights import Keeper, WeightsHeader
 from recollect.training.loop import End, Evaluated
 
@@ -192,6 +194,50 @@ def test_a_diverged_run_is_not_kept_and_its_snapshots_go(tmp_path, make_run, mak
     assert files(tmp_path) == {}
 
 
+def test_a_run_that_ends_early_has_its_weights_once(tmp_path, make_run, make_population):
+    run = make_run()
+    population, keeper = make_population([run]), Keeper(tmp_path, KeepPolicy.parse("all", 9))
+    found = {run.run_id: Evaluation(2, 1.0, 1.0, 1.0, 1.0)}
+    end = End(run, "done", stopped_early="solved")
+    keeper.write_evaluated(population, Evaluated(2, found, (end,)))
+    assert set(files(tmp_path)) == {f"{run.run_id}.safetensors"}
+
+
+@pytest.mark.parametrize(("words", "count"), [("none", 0), ("seed:8", 0), ("seed:7", 1)])
+def test_snapshots_are_of_runs_that_may_be_kept(tmp_path, make_run, make_population, words, count):
+    run = make_run(seed=7)
+    keeper = Keeper(tmp_path, KeepPolicy.parse(words, 9))
+    found = {run.run_id: Evaluation(2, 1.0, 1.0, 0.1, 0.1)}
+    keeper.write_evaluated(make_population([run]), Evaluated(2, found, ()))
+    assert len(files(tmp_path)) == count
+
+
+def test_weights_that_somebody_removed_are_beaten_by_the_next_run(
+    tmp_path, make_run, make_population
+):
+    runs = [make_run(seed=seed) for seed in range(2)]
+    population, keeper = make_population(runs), Keeper(tmp_path, KeepPolicy())
+    end_with(keeper, population, runs[0], 0.9, 1.0)
+    (tmp_path / keep.FOLDER / f"{runs[0].run_id}.safetensors").unlink()
+    with Store.create(tmp_path) as store:
+        keeper.tidy(store)
+    end_with(keeper, population, runs[1], 0.5, 1.0)
+    assert kept_runs(tmp_path) == {runs[1].run_id}
+
+
+def test_half_written_files_of_the_dead_are_tidied(tmp_path, make_run):
+    machine, boot, pid, start = this_process().rsplit("|", 3)
+    owner = quote(f"{machine}|{boot}|{pid}|{int(start) - 1}", safe="")
+    snapshots = tmp_path / keep.FOLDER / make_run().run_id
+    snapshots.mkdir(parents=True)
+    orphans = [folder / f".{owner}.7.tmp" for folder in (snapshots, snapshots.parent)]
+    for path in orphans:
+        path.touch()
+    with Store.create(tmp_path) as store:
+        Keeper(tmp_path, KeepPolicy()).tidy(store)
+    assert [path.exists() for path in orphans] == [False, False]
+
+
 # ---- in a sweep ----
 
 
@@ -281,22 +327,29 @@ def test_a_run_that_goes_on_keeps_its_snapshots(tmp_path, make_run):
         assert keeper._best == {}, "a run that is not done beats nobody"
 
 
-def test_a_run_that_failed_after_its_weights_were_written_beats_nobody(tmp_path, make_run):
-    runs = [make_run(seed=seed) for seed in range(2)]
-    models = tmp_path / keep.FOLDER
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [
+        ([("done", 0.5), ("done", 0.9)], {1}),
+        ([("done", 0.9), ("done", 0.5)], {0}),
+        ([("done", 0.5), ("failed", 0.9)], {0, 1}),  # a run without a result beats nobody
+    ],
+)
+def test_of_two_files_of_a_cell_the_better_finished_run_stays(tmp_path, make_run, ends, left):
+    runs = sorted((make_run(seed=seed) for seed in range(2)), key=lambda run: run.run_id)
     with Store.create(tmp_path) as store:
         planned = [PlannedRun(run.run_id, run.canonical_json(), "accuracy", 0.25) for run in runs]
         store.plan(planned, "s", "")
         claims = store.claim([run.run_id for run in runs], "me", 60.0)
-        ends = [("done", None), ("failed", "lost: twice")]
-        for run, (status, failure), score in zip(runs, ends, (0.5, 0.9), strict=True):
-            last = Evaluation(2, 1.0, 1.0, score, score)
-            result = Result(run.run_id, claims[run.run_id], status, 2, 1.0, last, failure=failure)
-            store.finish([result])
+        for run, (status, score) in zip(runs, ends, strict=True):
             about = WeightsHeader.of(run, 2, score, 1.0, "best")
-            keep.write(models / f"{run.run_id}.safetensors", {"x": torch.ones(1)}, about)
+            path = tmp_path / keep.FOLDER / f"{run.run_id}.safetensors"
+            keep.write(path, {"x": torch.ones(1)}, about)
+            failure = "lost: twice" if status == "failed" else None
+            result = Result(run.run_id, claims[run.run_id], status, 2, 1.0, failure=failure)
+            store.finish([result])
         Keeper(tmp_path, KeepPolicy()).tidy(store)
-    assert runs[0].run_id in kept_runs(tmp_path)
+    assert kept_runs(tmp_path) == {runs[place].run_id for place in left}
 
 
 # ---- files ----
