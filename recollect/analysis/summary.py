@@ -81,11 +81,12 @@ def missing_text(missing: Iterable[Missing]) -> str:
         for name in ("todo", "running", "failed")
     ]
     states = ", ".join(f"{count} {name}" for name, count in parts if count)
+    why = f" ({states})" if states else ""  # a run may have ended and have lost its curve
     empty = sorted({rate for entry in lacking for rate in entry.empty_rates})
     where = f"; nothing yet at {', '.join(map(rate_text, empty))}" if 0 < len(empty) <= 6 else ""
     return (
         f"{runs:,} of {count_text(planned, 'run')} without a result in "
-        f"{count_text(len(lacking), 'cell')} ({states}){where}."
+        f"{count_text(len(lacking), 'cell')}{why}{where}."
     )
 
 
@@ -159,7 +160,7 @@ def remaining_s(cells: Sequence[Cell]) -> list[float | None]:
 
 def _cell_remaining_s(cell: Cell, own: Sequence[_Pace], whole: _Pace) -> float | None:
     """`own` is the pace of the cell, then the pace of its mixer."""
-    timed = next((pace for pace in (*own, whole) if pace.work and pace.wall_s), None)
+    timed = next((pace for pace in (*own, whole) if pace.work), None)
     if timed is None:
         return None
     begun = next((pace for pace in own if pace.planned), _Pace(planned=1, made=1))

@@ -149,6 +149,16 @@ def test_what_positions_give_away_is_known_of_mqar_alone(task, expected):
     assert cell.position_helps == (expected > 0.25)
 
 
+@pytest.mark.parametrize(("power", "helps"), [(0.99, True), (0.995, False)])
+def test_positions_help_from_the_last_written_digit_on(power, helps):
+    """The likelier of two slots is asked first in 1 / (1 + 2 ** (power - 1)) of all rows."""
+    task = {"name": "mqar", "length": 8, "pairs": 2, "placement": "power", "power": power}
+    row = make_row(chance=0.5)
+    cell = only_cell([replace(row, spec=row.spec | {"task": task})])
+    assert cell.position_only == pytest.approx(1 / (1 + 2 ** (power - 1)))
+    assert cell.position_helps == helps
+
+
 def test_by_rows_that_are_wholly_right_positions_give_nothing_away():
     cell = only_cell([make_row(score_name="exact", exact=0.5)])
     assert (cell.position_only, cell.position_helps) == (cell.chance, False)

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 from rows_made import make_row, make_sweep
 
-from recollect.analysis import find_missing, group_cells, missing_text, remaining_s
+from recollect.analysis import (
+    find_missing,
+    group_cells,
+    missing_text,
+    remaining_s,
+    summarise,
+)
 from recollect.analysis.summary import WIDTH_POWER
 
 
@@ -37,6 +43,24 @@ def test_one_sentence_for_all():
     )
     assert missing_text(find_missing(cells())) == expected
     assert missing_text(find_missing(cells()[1:])) == ""
+
+
+def test_a_run_that_ended_without_a_score_is_missing():
+    found = find_missing(group_cells([make_row(seed=1), make_row(seed=2, score=None)]))
+    assert (found[0].runs, found[0].is_complete) == (1, False)
+    assert missing_text(found) == "1 of 2 runs without a result in 1 cell."
+
+
+@pytest.mark.parametrize("rates", [6, 7])
+def test_at_most_six_empty_rates_are_listed(rates):
+    rows = [make_row(lr=10.0**-i, seed=1, score=None, status="todo") for i in range(rates)]
+    text = missing_text(find_missing(group_cells(rows)))
+    assert ("nothing yet at" in text) == (rates == 6)
+
+
+def test_a_seed_that_just_reaches_tau_has_solved_the_task():
+    (summary,) = summarise(group_cells(make_sweep({1e-3: [0.9, 0.89, 1.0]})), {}, tau=0.9)
+    assert summary.solved_seeds == 2
 
 
 # --- what is left
@@ -80,6 +104,27 @@ def test_what_has_not_begun_is_expected_to_end_as_early_as_what_has():
     assert remaining_s(group_cells(rows)) == [pytest.approx(10.0)]
     wider = remaining_s(group_cells([*rows, todo(model={"width": 128})]))[1]
     assert wider == pytest.approx(6.0 * 2**WIDTH_POWER)
+
+
+def test_a_step_takes_longer_in_proportion_to_its_tokens():
+    timed, larger = replace(make_row(), wall_s=10.0, steps=1000), todo(lr=1e-2)
+    for table, change in (("task", {"length": 128}), ("train", {"batch": 3})):
+        larger = replace(larger, spec=larger.spec | {table: larger.spec[table] | change})
+    assert remaining_s(group_cells([timed, larger])) == [0.0, pytest.approx(10.0 * 2 * 3)]
+
+
+def test_a_run_that_failed_says_nothing_of_how_early_others_end():
+    rows = [
+        replace(make_row(seed=1), wall_s=2.0, steps=200),  # of 1000
+        replace(todo(seed=2), status="failed", failure="oom: too large", steps=900),
+        todo(seed=3),
+    ]
+    assert remaining_s(group_cells(rows)) == [pytest.approx(2.0)]
+
+
+def test_the_time_of_a_run_that_failed_is_a_time():
+    failed = replace(todo(seed=1), status="failed", failure="oom: x", steps=500, wall_s=5.0)
+    assert remaining_s(group_cells([failed, todo(seed=2)])) == [pytest.approx(10.0)]
 
 
 def test_a_run_that_failed_is_not_waited_for():
