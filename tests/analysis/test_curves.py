@@ -17,6 +17,7 @@ from recollect.analysis import (
     steps_to_solve,
     thin,
 )
+from recollect.analysis.curves import _noise, _stretches
 from recollect.errors import SpecError
 from recollect.rows import Evaluation
 
@@ -149,9 +150,33 @@ def test_a_smooth_fall_that_noise_halts_for_a_moment_is_no_bump():
     assert false <= 6  # 3 of 150; many more without the allowance
 
 
-def test_twenty_evaluations_are_enough():
-    (found,) = bumps(curve_of([8.3] * 8 + [6.0, 2.9] + [2.8] * 10), "accuracy")
-    assert (found.start_step, found.end_step) == (800, 1000)
+def test_a_stretch_may_hold_single_slow_intervals_and_has_one_direction():
+    slopes = [0, -5, -1, -6, 0, 0, -7, 8, 4, 0, 4]
+    assert _stretches(slopes, 4) == [(1, 4), (6, 7), (7, 11)]
+    assert _stretches(slopes, 5) == [(1, 4), (6, 7), (7, 8)]
+    assert _stretches(slopes, 9) == []
+
+
+@pytest.mark.parametrize("deviation", [0.01, 3.0])
+def test_the_noise_of_independent_draws_is_their_standard_deviation(deviation):
+    draw = random.Random(0)
+    values = [0.001 * i + draw.gauss(0, deviation) for i in range(4000)]
+    assert _noise(values) == pytest.approx(deviation, rel=0.05)
+
+
+@pytest.mark.parametrize("before", [8, 2])  # 2: fewer evaluations before it than it takes
+def test_twenty_evaluations_are_enough(before):
+    losses = [8.3] * before + [6.0, 2.9] + [2.8] * (18 - before)
+    (found,) = bumps(curve_of(losses), "accuracy")
+    assert (found.start_step, found.end_step) == (100 * before, 100 * before + 200)
+
+
+@pytest.mark.parametrize("after", [5, 4])
+def test_a_sudden_change_takes_a_fifth_of_the_time_at_most(after):
+    curve = curve_of([8.0] * 4 + [5.5, 3.0] + [3.0] * after)  # two of ten intervals, or of nine
+    assert [(bump.start_step, bump.end_step) for bump in bumps(curve, "accuracy")] == (
+        [(400, 600)] if after == 5 else []
+    )
 
 
 def test_a_sudden_rise_is_a_bump_too():

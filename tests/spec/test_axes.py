@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.spec.axes import log_grid
+from recollect.errors import SpecError
+from recollect.spec import sweep
+from recollect.spec.axes import log_grid, put_all, read_axes
 from recollect.spec.sweep import parse_sweep
 
 BASE = 'task = "mqar"\nmodel.mixer = "attention"\n'
@@ -134,3 +136,107 @@ def test_an_override_reaches_the_mixers_of_variants():
             ("attention", heads),
             ("delta_net", heads),
         ]
+
+
+def test_a_variant_with_two_conditions_is_of_runs_that_meet_both():
+    text = BASE + (
+        '[sweep]\nmodel.mixer = ["attention", "mamba"]\nseed = [1, 2]\n'
+        '[[sweep.variant]]\nwhere.model.mixer = "mamba"\nwhere.seed = 2\ntrain.clip = [1.0]\n'
+    )
+    changed = [run for run in parse_sweep(text).runs if run.train.clip]
+    assert [(run.model.mixer.name, run.seed) for run in changed] == [("mamba", 2)]
+
+
+# ---- tables ----
+
+
+def test_the_size_counts_the_product_once_for_each_variant():
+    table = {"seed": [1, 2, 3], "variant": [{"train.warmup": [0.0, 0.3]}, {"train.clip": [1.0]}]}
+    assert read_axes(table).size == 3 * (1 + 3)
+    assert read_axes({"seed": [1, 2, 3]}).size == 3
+
+
+@pytest.mark.parametrize(
+    ("grid", "points"),
+    [
+        ({"from": 1e-4, "to": 1.0, "points": 10_000}, 10_000),
+        ({"from": 1e-4, "to": 1.0, "points": 10_001}, None),
+        ({"from": 1e-4, "to": 1.0, "points": True}, None),
+        ({"from": 1e-4, "to": 1.0, "points": 2.0}, None),
+        ({"from": True, "to": 2.0, "points": 2}, None),
+        ({"from": 1e-4, "to": math.inf, "points": 2}, None),
+        ({"from": 0.5, "to": 0.5, "points": 1}, 1),
+        ({"from": 0.5, "to": 0.5, "points": 2}, None),
+    ],
+    ids=repr,
+)
+def test_what_a_grid_may_be(grid, points):
+    if points is None:
+        with pytest.raises(SpecError, match=r"^sweep\.train\.lr"):
+            read_axes({"train.lr": grid})
+    else:
+        (axis,) = read_axes({"train.lr": grid}).axes
+        assert len(axis.points) == points
+
+
+@pytest.mark.parametrize("axes", [100, 101])
+def test_how_many_axes_make_sense(axes):
+    table = {f"axis{i}": [1] for i in range(axes)}
+    if axes == 100:
+        assert read_axes(table).size == 1
+    else:
+        with pytest.raises(SpecError, match="101 axes; at most 100 make sense"):
+            read_axes(table)
+
+
+def test_a_whole_table_is_set_before_what_is_in_it_and_is_not_shared():
+    mixer = {"name": "attention"}
+    for values in ({"model.mixer.heads": 2, "model.mixer": mixer}, {"model.mixer": mixer}):
+        table = {"model": {"width": 64}}
+        put_all(table, values)
+        heads = {"heads": 2} if len(values) == 2 else {}
+        assert table == {"model": {"width": 64, "mixer": {"name": "attention"} | heads}}
+        assert mixer == {"name": "attention"}
+
+
+def test_only_a_mixer_or_a_task_can_be_named_by_a_text():
+    table = {"task": "mqar", "train": "fast"}
+    put_all(table, {"task.pairs": 8})
+    assert table["task"] == {"name": "mqar", "pairs": 8}
+    with pytest.raises(SpecError, match="train = 'fast' is no table, so nothing can be set"):
+        put_all(table, {"train.lr": 1.0})
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_as_many_runs_as_fit_and_not_one_more(monkeypatch, count):
+    monkeypatch.setattr(sweep, "MAX_RUNS", 4)
+    text = f"{BASE}[sweep]\nseed = {list(range(count))}\n"
+    if count == 4:
+        assert len(parse_sweep(text).runs) == 4
+    else:
+        with pytest.raises(SpecError, match="sweep: 5 runs; at most 4 fit"):
+            parse_sweep(text)
+
+
+@pytest.mark.parametrize("letters", [200, 201])
+def test_names_and_keys_have_at_most_two_hundred_letters(letters):
+    name, key = "n" * letters, "k" * letters
+    if letters == 200:
+        assert parse_sweep(f'name = "{name}"\n{BASE}').name == name
+        with pytest.raises(SpecError, match="unknown key"):
+            parse_sweep(f"{BASE}{key} = 1\n")
+    else:
+        with pytest.raises(SpecError, match=r"name = .*: must be a text of 1 to 200"):
+            parse_sweep(f'name = "{name}"\n{BASE}')
+        with pytest.raises(SpecError, match=r"key .*: must be a text of at most 200"):
+            parse_sweep(f"{BASE}{key} = 1\n")
+
+
+@pytest.mark.parametrize("levels", [8, 9])
+def test_tables_are_nested_eight_levels_deep_at_most(levels):
+    table: object = 1
+    for _ in range(levels):
+        table = {"a": table}
+    words = "a: unknown key" if levels == 8 else "nested more than 8 levels deep"
+    with pytest.raises(SpecError, match=words):
+        sweep.build_sweep(table)
