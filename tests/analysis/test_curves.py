@@ -179,6 +179,12 @@ def test_a_sudden_change_takes_a_fifth_of_the_time_at_most(after):
     )
 
 
+@pytest.mark.parametrize(("fall", "count"), [(0.24, 0), (0.26, 1)])
+def test_a_change_has_a_quarter_of_a_nat_at_least(fall, count):
+    losses = [1.4] * 8 + [1.4 - fall / 2, 1.4 - fall] + [1.4 - fall] * 10
+    assert len(bumps(curve_of(losses), "accuracy")) == count
+
+
 def test_a_sudden_rise_is_a_bump_too():
     (found,) = bumps(curve_of([0.1] * 20 + [2.0, 4.0, 4.0] + [4.0] * 20), "accuracy")
     assert (found.loss_before, found.loss_after) == (0.1, 4.0)

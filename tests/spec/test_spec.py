@@ -349,5 +349,26 @@ def test_values_are_written_as_toml_writes_them():
 
 def test_shorten_and_suggest():
     assert shorten("a" * 100, 10) == "'aaaaaa..."
+    assert shorten("a" * 8, 10) == "'aaaaaaaa'"
     assert suggest("matmba", ["attention", "mamba"]) == "did you mean mamba?"
     assert suggest("zzz", ["b", "a"]) == "known: a, b"
+
+
+TRAIN = {"steps": 1, "batch": 1, "evaluations": 1}
+
+
+def test_a_name_of_other_programs_is_understood_where_it_belongs():
+    with pytest.raises(SpecError, match=r"batch_size: unknown key; did you mean batch\?"):
+        TrainSpec.parse(TRAIN | {"batch_size": 3})
+    with pytest.raises(SpecError, match="d_model: unknown key; known: batch, "):
+        TrainSpec.parse(TRAIN | {"d_model": 3})
+
+
+@pytest.mark.parametrize("problems", [1, 2, 3, 4, 25])
+def test_three_problems_are_told_in_full_and_of_more_the_first_two(problems):
+    with pytest.raises(SpecError) as caught:
+        TrainSpec.parse(TRAIN | {f"wrong{i}": 1 for i in range(problems)})
+    lines = str(caught.value).splitlines()
+    told = problems if problems <= 3 else 2
+    assert [line.split(":")[0] for line in lines[:told]] == [f"wrong{i}" for i in range(told)]
+    assert lines[told:] == ([f"and {problems - 2} more problems"] if problems > 3 else [])
