@@ -14,6 +14,8 @@ from torch import nn
 
 import recollect
 from recollect.errors import SpecError
+from recollect.mixers.plugins import identity
+from recollect.mixers.plugins.identity import _plain_text, is_own
 from recollect.mixers.plugins.load import load_plugin
 from recollect.mixers.plugins.register import REGISTERED
 from recollect.mixers.registry import MIXERS
@@ -125,14 +127,31 @@ def test_a_helper_that_no_statement_imports_is_refused(tmp_path):
     assert remedy == "write `import helper` in mine.py"
 
 
-def test_a_file_that_changed_after_it_was_loaded_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["helper.py", "mine.py"])
+def test_a_file_that_changed_after_it_was_loaded_is_refused(tmp_path, name):
     (tmp_path / "helper.py").write_text("K = 1\n")
     loaded(tmp_path, "import helper")
     source = REGISTERED["mine"].source
     source.require_unchanged()
-    (tmp_path / "helper.py").write_text("K = 2\n")
-    with pytest.raises(SpecError, match=r"helper\.py: changed since it was loaded; load it again"):
+    with (tmp_path / name).open("a") as file:
+        file.write("K = 2\n")
+    with pytest.raises(SpecError, match=f"{name}: changed since it was loaded; load it again"):
         source.require_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "own"),
+    [
+        ("project", "project/parts/helper.py", True),
+        ("project", "elsewhere/helper.py", True),
+        ("project", "project/.venv/torch/nn.py", False),  # packages installed below the plug-in
+        ("project/.venv/plug", "project/.venv/plug/helper.py", True),  # an installed plug-in
+        ("project/.venv/plug", "project/.venv/torch/nn.py", False),
+    ],
+)
+def test_installed_packages_are_not_the_users_own(tmp_path, monkeypatch, folder, path, own):
+    monkeypatch.setattr(identity, "_libraries", lambda: (tmp_path / "project" / ".venv",))
+    assert is_own(tmp_path / path, tmp_path / folder) == own
 
 
 def made_with(gain: float) -> str:
@@ -219,6 +238,26 @@ def test_an_edited_cell_is_another_run_and_refuses_the_old_one(notebook, make_ru
         RunSpec.from_json(old.canonical_json())
 
 
+# What stands above a definition, and what it derives from.
+MARKED = """
+def mark(k):
+    def marked(function):
+        function.k = k
+        return function
+    return marked
+
+@mark({})
+def factor(): return factor.k
+"""
+DERIVED = """
+class Base:
+    def f(self): return {}
+
+class factor(Base):
+    def g(self): return self.f()
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -227,6 +266,9 @@ def test_an_edited_cell_is_another_run_and_refuses_the_old_one(notebook, make_ru
         ("def factor(): return 1", "def factor(): return 2"),
         ("K = 1\ndef factor(): return K", "K = 2\ndef factor(): return K"),
         ("class factor:\n    def f(self): return 1", "class factor:\n    def f(self): return 2"),
+        ("factor = {1, 2}", "factor = {1, 3}"),
+        (MARKED.format(1), MARKED.format(2)),
+        (DERIVED.format(1), DERIVED.format(2)),
     ],
 )
 def test_what_a_cell_uses_of_other_cells_counts_as_it_is_now(notebook, make_run, before, after):
@@ -237,6 +279,42 @@ def test_what_a_cell_uses_of_other_cells_counts_as_it_is_now(notebook, make_run,
         notebook.run(text)
         ids.append(make_run({"model.mixer": "mine"}).run_id)
     assert ids[0] == ids[2] != ids[1]
+
+
+def test_what_a_class_of_a_cell_takes_from_the_function_around_it_counts(notebook, make_run):
+    lines = CELL.format(factor="factor").replace("\n", "\n    ")
+    notebook.run(f"def make(factor):{lines}\n")
+    ids = []
+    for factor in (2, 3, 2):
+        notebook.run(f"make({factor})")
+        ids.append(make_run({"model.mixer": "mine"}).run_id)
+    assert ids[0] == ids[2] != ids[1]
+
+
+def test_the_text_of_a_set_does_not_depend_on_the_order_of_its_hashes():
+    letters = "hgfedcbaponmlkji"
+    inner = str([repr(letter) for letter in sorted(letters)])
+    assert _plain_text(set(letters), "here") == f"set({inner}, [])"
+    assert _plain_text(frozenset(letters), "here") == f"frozenset({inner}, [])"
+
+
+def test_a_package_comes_before_a_file_of_its_name(tmp_path):
+    (tmp_path / "parts").mkdir()
+    package, module = tmp_path / "parts" / "__init__.py", tmp_path / "parts.py"
+    ids = []
+    for one, other in ((1, 1), (1, 2), (2, 1)):
+        package.write_text(f"K = {one}\n")
+        module.write_text(f"K = {other}\n")
+        ids.append(loaded(tmp_path, body="import parts"))
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_an_end_of_the_last_line_is_no_change(tmp_path):
+    first = loaded(tmp_path)
+    text = (tmp_path / "mine.py").read_text()
+    (tmp_path / "mine.py").write_text(text.rstrip("\n"))
+    load_plugin(tmp_path / "mine.py")
+    assert str(MIXERS["mine"].model_validate({"name": "mine"}).source) == first
 
 
 def test_what_a_cell_uses_and_cannot_be_digested_is_refused(notebook, make_run):

@@ -312,14 +312,14 @@ def _segment(value: Any, functions: list[FunctionType]) -> str:
 def _globals_used(segment: str) -> set[str]:
     """Return the names that a definition takes from the module around it."""
 
-    def walk(table: symtable.SymbolTable, is_top: bool) -> Iterator[str]:
+    def walk(table: symtable.SymbolTable) -> Iterator[str]:
         for symbol in table.get_symbols():
-            if symbol.is_referenced() and (is_top or symbol.is_global()):
+            if symbol.is_referenced() and symbol.is_global():
                 yield symbol.get_name()
         for child in table.get_children():
-            yield from walk(child, False)
+            yield from walk(child)
 
-    return set(walk(symtable.symtable(segment, "<cell>", "exec"), True))
+    return set(walk(symtable.symtable(segment, "<cell>", "exec")))
 
 
 def _plain_text(value: Any, where: str) -> str:
