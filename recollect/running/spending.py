@@ -243,7 +243,7 @@ def select_affordable(
                 return Selection(frozenset(run.run_id for run in ending), pack_size=1)
             continue
         if speeds.is_known(run):
-            size = min(shapes.pack_size(same), len(same))
+            size = shapes.pack_size(same)
         else:
             size, step_s = shapes.measure(same)
             if step_s:

@@ -360,6 +360,13 @@ NO_RATE = "no learning rate can fix that; look for "
             "the gradient of a.weight is not finite at the initial weights",
             f"{NO_RATE}a root or norm of what may be 0",
         ),
+        (  # infinite, but a number
+            "return y + x * self.b.sqrt()",
+            "self.b = nn.Parameter(torch.zeros(()))",
+            INIT_LINE,
+            "the gradient of b is not finite at the initial weights",
+            f"{NO_RATE}a root or norm of what may be 0",
+        ),
     ],
 )  # fmt: skip
 def test_a_mixer_that_fails_is_refused_once_with_its_line(write, body, init, line, what, remedy):

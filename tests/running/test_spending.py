@@ -165,6 +165,30 @@ def test_as_many_runs_are_begun_as_should_end_in_time(speeds, runs, left_s, coun
     assert selection == Selection(frozenset(run.run_id for run in same[:count]))
 
 
+class KnownShapes(UnmeasuredShapes):
+    """A device on which packs of this shape have trained: eight members at a time."""
+
+    def pack_size(self, runs: Sequence[RunSpec]) -> int:
+        return 8
+
+
+@pytest.mark.parametrize(
+    ("of", "ending", "count"), [(12, 7, 7), (12, 9, 8), (12, 15, 8), (12, 16, 12), (5, 9, 5)]
+)
+def test_of_a_shape_whose_speed_is_known_whole_packs_are_begun(speeds, runs, of, ending, count):
+    """Where a pack should not end in time, the runs that should; packs of four would be others."""
+    same = runs[:of]
+    speeds.learn(same[0], 100, 100.0)
+    left_s = (ending + 0.5) * same[0].train.steps * 1.0
+    selection = select_affordable(same, KnownShapes(), speeds, left_s)
+    assert selection == Selection(frozenset(run.run_id for run in same[:count]))
+
+
+def test_a_measured_pack_is_shared_by_its_members(speeds, runs):
+    select_affordable(runs, MadeUpShapes(), speeds, 1e9)
+    assert speeds.seconds(runs[0]) == pytest.approx(evaluation_stretch(runs[0]) * 1.0)
+
+
 def test_the_cheapest_shape_comes_first(speeds, make_run):
     small, large = make_run({"model.width": 8}), make_run({"model.width": 64})
     selection = select_affordable([large, small], MadeUpShapes(), speeds, 1e9)
