@@ -10,6 +10,8 @@ import torch
 from test_model import model_of, some_batch
 
 from recollect.errors import SpecError
+from recollect.model import channel
+from recollect.ops.mlp import mlp
 from recollect.spec.model import ModelSpec
 
 UNIFORM = 1 / math.sqrt(3)
@@ -65,6 +67,25 @@ def test_an_untied_head_is_a_matrix_of_its_own():
     assert (untied.head.weight.grad.abs().amax(2) > 0).all()  # every entry is scored
     assert not untied.embedding.weight.grad[:, unused].any()  # and not every one is looked up
     torch.testing.assert_close(untied.verdict(batch)[0], loss_P)
+
+
+@pytest.mark.parametrize("residual", ["serial", "parallel"])
+def test_a_bias_that_is_left_to_the_next_norm_is_added_there(monkeypatch, residual):
+    """As on a GPU, where the MLP gives its last bias away as a shift."""
+    table = {"mixer": "attention", "block": "mixer+mlp", "depth": 2, "residual": residual}
+    model, batch = model_of(table), some_batch()
+    with torch.no_grad():
+        for block in model.layers:
+            block.channel.down.bias.copy_(torch.randn(block.channel.down.bias.shape))
+    whole_P, shifts = model.loss(batch), []
+
+    def shifting(x, up, up_bias, down, down_bias):
+        shifts.append(down_bias)
+        return mlp(x, up, up_bias, down, torch.zeros_like(down_bias))[0], down_bias
+
+    monkeypatch.setattr(channel, "mlp", shifting)
+    torch.testing.assert_close(model.loss(batch), whole_P)
+    assert len(shifts) == 2
 
 
 def test_two_halves_are_needed_to_be_parallel():

@@ -26,7 +26,7 @@ class Norm(Layer):
     kinds: Mapping[str, Kind] = {"weight": "norm", "bias": "norm"}
     kind: NormKind
 
-    def __init__(self, population: int, width: int, eps: float = 1e-5, *, bias: bool):
+    def __init__(self, population: int, width: int, eps: float, *, bias: bool):
         super().__init__()
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(population, width))
