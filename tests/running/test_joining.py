@@ -146,6 +146,40 @@ def test_a_round_joins_as_a_whole_while_there_is_a_place(store, training, joinin
     assert (len(selection.run_ids) if selection else 0) == joining
 
 
+@pytest.mark.parametrize(
+    ("training", "steps_left", "left_s", "joining"),
+    [
+        (0, 0, 65.0, 4),
+        (0, 0, 45.0, 2),  # two that wait take 20 s
+        (0, 10, 45.0, 1),  # and what trains takes 10 s
+        (0, 20, 45.0, 0),
+        (13, 0, 65.0, 4),
+        (14, 0, 65.0, 0),  # those that wait have the last places
+    ],
+)
+def test_what_waits_and_what_trains_have_their_time_and_place_before_others_join(
+    store, monkeypatch, training, steps_left, left_s, joining
+):
+    """Runs of 10 s: two join and wait, then up to four more of their shape."""
+    monkeypatch.setattr(spending._Spending, "_run_s", lambda self, run: 10.0)
+    monkeypatch.setattr(spending._Spending, "_seconds", lambda self, run, steps: float(steps))
+    ids = [row.run_id for row in store.rows() if row.spec["model"]["width"] == 8][:6]
+    rounds = iter([ids[:2], ids[2:]])
+    worker = SimpleNamespace(
+        store=store,
+        device=torch.device("cpu"),
+        side_by_side=True,
+        training=training,
+        left_in_training=[(None, steps_left)],
+        queue=SimpleNamespace(home=Home()),
+    )
+    budget = Budget(1.0, left_s / spending.SAFETY, lambda: 0.0)
+    known = spending._Spending(worker, budget, lambda _: Stage("round", tuple(next(rounds))), True)
+    assert known.join().run_ids == {*ids[:2]}
+    second = known.join()
+    assert (second.run_ids if second else {*ids[:2]}) == {*ids[: 2 + joining]}
+
+
 @pytest.mark.parametrize(("made", "seconds"), [(None, 40.0), (40, 40.0), (10, 10.0)])
 def test_runs_that_end_early_leave_time_to_others(tmp_path, make_run, made, seconds):
     """Forty steps of a second each: by the share of their steps that ended runs made."""
