@@ -4,6 +4,7 @@ forgotten, and the checkpoints of an ended pack do not stay.
 
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from recollect.running import pack as packs
 from recollect.running.events import PackStarted, ignore
 from recollect.running.pack_queue import EVERYTHING, PackQueue, Selection
 from recollect.running.processes.waiting import WaitingRuns
-from recollect.running.shapes import Shapes
+from recollect.running.shapes import Shapes, kind_of
 from recollect.running.worker import Worker
 from recollect.spec.sweep import Sweep
 from recollect.store import Store, checkpoint
@@ -198,3 +199,35 @@ def test_shapes_are_compiled_ahead_in_their_order_and_as_selected(planned):
     asked = Selection(frozenset(ids[3:4]), later=frozenset(ids[5:]))
     assert [run.run_id for run in mine.next_shapes(asked)] == [ids[3], ids[5], ids[6]]
     assert [run.run_id for run in mine.next_shapes(EVERYTHING)] == ids[::2]
+
+
+@pytest.mark.parametrize(
+    ("alone", "limit", "evaluated", "begin"),
+    [
+        (None, None, True, 2),
+        (None, 1, True, 1),  # a run that may not train beside more
+        ("in training", None, True, 0),
+        ("waiting", None, True, 0),
+        (None, None, False, 0),
+    ],
+)
+def test_what_begins_beside_another_shape(planned, alone, limit, evaluated, begin):
+    store = planned(2)
+    mine, ids = queue(store), [entry.run_id for entry in store.todo()]
+    store.release(store.claim(ids[2:], "other", 60), pack_limit=limit)
+    first = mine.next(PAIRS, (), {})
+    claim(store, first)
+    there = first.runs[0]
+    pack = SimpleNamespace(
+        kind=kind_of(there),
+        runs=first.runs,
+        claims=dict.fromkeys(ids[:2], 1),
+        evaluations=int(evaluated),
+        shape_id=there.shape_id,
+        limit=None,
+    )
+    if alone is not None:
+        other = mine.waiting(EVERYTHING).get(ids[2]).run
+        mine.keep_alone({"in training": there, "waiting": other}[alone].shape_id)
+    choice = mine.next(EVERYTHING, [pack], {pack.kind: 2})
+    assert [run.run_id for run in choice.runs] == ids[2 : 2 + begin] if begin else choice is None
