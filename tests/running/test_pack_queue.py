@@ -201,6 +201,29 @@ def test_shapes_are_compiled_ahead_in_their_order_and_as_selected(planned):
     assert [run.run_id for run in mine.next_shapes(EVERYTHING)] == ids[::2]
 
 
+def in_training(runs, evaluations: int = 1, limit: int | None = None) -> SimpleNamespace:
+    """What the queue reads of a pack."""
+    return SimpleNamespace(
+        kind=kind_of(runs[0]),
+        runs=runs,
+        claims={run.run_id: 1 for run in runs},
+        evaluations=evaluations,
+        shape_id=runs[0].shape_id,
+        limit=limit,
+    )
+
+
+@pytest.mark.parametrize(("limit", "joining"), [(None, 1), (2, 1), (1, 0)])
+def test_a_run_joins_those_of_its_shape_within_their_limit(planned, limit, joining):
+    store = planned(1)
+    mine = queue(store)
+    first = mine.next(Selection(pack_size=1), (), {})
+    claim(store, first)
+    pack = in_training(first.runs, limit=limit)
+    choice = mine.next(Selection(pack_size=8), [pack], {pack.kind: 8})
+    assert (len(choice.runs) if choice else 0) == joining
+
+
 @pytest.mark.parametrize(
     ("alone", "limit", "evaluated", "begin"),
     [
@@ -218,16 +241,20 @@ def test_what_begins_beside_another_shape(planned, alone, limit, evaluated, begi
     first = mine.next(PAIRS, (), {})
     claim(store, first)
     there = first.runs[0]
-    pack = SimpleNamespace(
-        kind=kind_of(there),
-        runs=first.runs,
-        claims=dict.fromkeys(ids[:2], 1),
-        evaluations=int(evaluated),
-        shape_id=there.shape_id,
-        limit=None,
-    )
+    pack = in_training(first.runs, evaluations=int(evaluated))
     if alone is not None:
         other = mine.waiting(EVERYTHING).get(ids[2]).run
         mine.keep_alone({"in training": there, "waiting": other}[alone].shape_id)
     choice = mine.next(EVERYTHING, [pack], {pack.kind: 2})
     assert [run.run_id for run in choice.runs] == ids[2 : 2 + begin] if begin else choice is None
+
+
+def test_a_problem_is_told_once_however_often_it_is_met(planned):
+    store, heard = planned(1), []
+    mine = queue(store)
+    mine.listen = heard.append
+    run = next(mine.next_shapes(EVERYTHING))
+    for _ in range(3):
+        mine.leave(run)
+    assert len(heard) == 1
+    assert [note.text for note in store.notes() if note.kind == "memory"] == [heard[0].text]
