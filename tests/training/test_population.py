@@ -207,6 +207,19 @@ def test_evaluation_counts_what_a_person_would_count(make_run, make_population, 
             assert 0 < found.accuracy < 1
 
 
+def test_a_row_is_right_if_its_scored_labels_are(make_run, make_population):
+    """Whatever is said in empty slots and of the end sign, which nobody has to get right."""
+    lookup = COPYING | {"name": "ngram_lookup", "ngram": 1, "min_length": 2, "eval_lengths": [3]}
+    population = make_population([make_run({"task": lookup})])
+
+    def verdict(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(2), batch.scored_BK.flatten().expand(2, -1)
+
+    population.model.verdict = verdict
+    (found,) = population.evaluate()
+    assert (found.accuracy, found.exact) == (1.0, 1.0)
+
+
 def test_the_training_loss_is_the_mean_since_the_last_evaluation(make_run, make_population):
     runs = [make_run(), make_run(seed=1)]
     population = make_population(runs)
