@@ -15,7 +15,6 @@ from recollect.spec.model import ModelSpec
 from recollect.spec.recipes import (
     RECIPES,
     choose_recipe,
-    compared_keys,
     recipe_name,
     recipe_of,
 )
@@ -118,27 +117,6 @@ def test_a_warmup_said_one_way_is_not_said_the_other():
             own.get("warmup", 0.0),
             own.get("warmup_steps", 0),
         )
-
-
-def test_a_row_from_anywhere_may_have_a_batch_of_more_rows_than_there_are():
-    spec = changed(made("study"), "train.batch", 200_000)
-    epochs = spec["train"]["steps"]
-    assert recipe_of(spec) == f"study but batch=200000, epochs={epochs}"
-
-
-@pytest.mark.parametrize("letters", [53, 54])
-def test_a_difference_has_sixty_letters_at_most(letters):
-    whole = f"filler {'x' * letters}"
-    shown = whole if letters == 53 else f"{whole[:59]}…"
-    assert recipe_of(changed(made("study"), "task.filler", "x" * letters)) == f"study but {shown}"
-
-
-def test_keys_that_a_reduced_run_may_choose_are_not_compared():
-    full = made("study")
-    reduced = changed(full, "task.vocabulary", 64)
-    chosen = {"task.data", "model.positions", "train.warmup", "train.precision"}
-    assert compared_keys(full) - compared_keys(reduced) == chosen
-    assert "train.lr" not in compared_keys(full)
 
 
 def test_zoology_gives_mamba_its_own_block():
