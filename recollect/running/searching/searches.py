@@ -131,7 +131,7 @@ IN_ROUNDS = {
         _unknown_edges,
         _without_window,
         "25 to 38 %",
-        0.35,
+        0.36,
     ),
     "best": Search(
         "best score",
