@@ -120,11 +120,20 @@ def test_what_was_asked_for_need_not_be_said_again(command, sweep, tmp_path, han
 def test_without_slurm_or_ray_nothing_is_planned(command, sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, error = command("submit", sweep, "--out", tmp_path / "out", "--slurm")
-    assert (code, "sbatch: not found" in error) == (4, True)
+    assert (code, "sbatch: not found" in error, "--dry-run" in error) == (2, True, True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, error = command("submit", sweep, "--out", tmp_path / "out", "--ray")
     assert (code, "pip install 'recollect[ray]'" in error) == (2, True)
     assert not (tmp_path / "out").exists()
+
+
+def test_without_slurm_a_planned_folder_stays_as_it_is(command, tmp_path, monkeypatch):
+    plan = make_plan(tmp_path / "out", packs=1)
+    before = sorted(plan.folder.rglob("*"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, error = command("submit", plan.folder, "--slurm", "--account", "lab")
+    assert (code, "sbatch: not found" in error) == (2, True)
+    assert sorted(plan.folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])

@@ -103,11 +103,8 @@ def submit(
     if dry_run:
         show_plan(drafted if isinstance(drafted, Plan) else drafted.plan, options)
         return
-    if isinstance(drafted, Plan):
-        plan = drafted
-    else:
-        require_scheduler(request.scheduler)  # before anything is written
-        plan = drafted.write()
+    require_scheduler(request.scheduler)  # before anything is written
+    plan = drafted if isinstance(drafted, Plan) else drafted.write()
     remember_request(plan.folder, request)
     with Collector(plan) as collector:
         left = left_packs(plan, collector.collect(), retry_failed)

@@ -142,9 +142,10 @@ def script(plan: Plan, first: int, tasks: Sequence[int], options: SlurmOptions) 
 
 def require_sbatch() -> None:
     if shutil.which("sbatch") is None:
-        raise ResourceError(
-            "sbatch: not found; submit from a machine that has Slurm's commands, or see the script "
-            "with --dry-run"
+        raise SpecError(
+            "sbatch: not found, and --slurm needs Slurm's commands: submit from a machine that has "
+            "them;\n--dry-run shows the script without them, and `recollect run` trains on this "
+            "machine"
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cluster_made import make_plan
 
-from recollect.errors import ResourceError, SpecError
+from recollect.errors import SpecError
 from recollect.running.cluster import slurm
 from recollect.running.cluster.jobs import SubmittedJob, ranges, record_job, recorded_jobs
 from recollect.running.cluster.slurm import (
@@ -96,7 +96,7 @@ def test_jobs_are_remembered(tmp_path: Path):
 def test_without_slurm_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     plan = make_plan(tmp_path / "out")
-    with pytest.raises(ResourceError, match="sbatch: not found"):
+    with pytest.raises(SpecError, match="sbatch: not found"):
         slurm.submit(plan, [0], SlurmOptions())
     assert not (tmp_path / "out/jobs").exists()
 
