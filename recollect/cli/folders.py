@@ -81,11 +81,15 @@ def _show_cells(store: "Store") -> None:
     from recollect.running.planning.order import asked_for
 
     rows = store.rows()
-    cells = group_cells(rows)
+    cells, asked = group_cells(rows), asked_for(store, rows)
     if cells:
-        render(state_table(cells, asked_for(store, rows), MOST_CELLS))
+        render(state_table(cells, asked, MOST_CELLS))
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
+    left = {row.status for row in rows if not row.is_finished}
+    if left == {"todo"} and not (asked.in_full or asked.searched):
+        again = command_text("resume", store.path.parent)  # which names plug-ins, if it needs some
+        say(f"train the rest, if it is wanted, with `{again}`")
 
 
 def _say_sweeps(store: "Store") -> None:

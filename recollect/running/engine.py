@@ -36,6 +36,10 @@ from recollect.store.keep_policy import KeepPolicy
 if TYPE_CHECKING:
     import torch
 
+# Key in the store's metadata: the sweeps whose search has ended. The folder remembers the search
+# itself too, so that their other runs are known not to be needed.
+_SEARCH_ENDED = "search ended"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -72,7 +76,8 @@ def train(
     which they are kept (see store/keep_policy.py). Without both, the folder's policy stays.
     `search`: how far to train the given sweeps, or all sweeps of the folder if none are given (see
     planning/order.py). If it is None, given sweeps follow their own `search`, or are trained in
-    full if they have none; the other sweeps keep the search last requested for them.
+    full if they have none; the other sweeps keep the search last requested for them. If neither is
+    given, sweeps whose search has ended in an earlier call are trained in full.
     `workers`: processes that train on a CPU; 0 chooses a number that suits cores and memory.
     `plugins`: files that the processes load as this one did.
     `allow_drift`: continue runs that began under another environment, and record it in their rows.
@@ -163,7 +168,7 @@ def train(
         )
         # Results of another process that still trains may require a further round.
         if searched and left is None and not outcome.counts["running"]:
-            order.remember_search(store, searched, None)  # the rest is trained only on request
+            store.set_meta(_SEARCH_ENDED, json.dumps(sorted(searched)))
         return outcome
 
 
@@ -181,10 +186,24 @@ def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
 
 
 def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) -> None:
-    for sweep in sweeps:
-        order.remember_search(store, [sweep.name], search or sweep.search)
-    if not sweeps and search is not None:
-        order.remember_search(store, [sweep.name for sweep in store.sweeps()], search)
+    """Store how the sweeps are trained from now on.
+
+    What a search has left out is trained on request only: if its sweep is given without a search,
+    or if the folder goes on after the search has ended. A search that was interrupted goes on.
+    """
+    ended: set[str] = set(json.loads(store.meta(_SEARCH_ENDED) or "[]"))
+    if sweeps:
+        for sweep in sweeps:
+            order.remember_search(store, [sweep.name], search or sweep.search)
+        again = {sweep.name for sweep in sweeps}
+    elif search is not None:
+        again = {sweep.name for sweep in store.sweeps()}
+        order.remember_search(store, again, search)
+    else:
+        again = ended
+        order.remember_search(store, ended, None)
+    if ended & again:
+        store.set_meta(_SEARCH_ENDED, json.dumps(sorted(ended - again)))
 
 
 def plan(store: Store, sweep: Sweep) -> PlanCounts:

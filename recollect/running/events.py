@@ -29,7 +29,8 @@ class TrainingStarted:
     """The folder's rows before the first step, and the number of processes that will train it.
 
     `step_s`: seconds of a run-step by shape, for shapes timed to estimate the time left.
-    `likely`: how many todo runs should be trained of a cell that is searched, by cell id.
+    `likely`: how many todo runs should be trained of a cell that is searched, by cell id; 0 only if
+    no search needs any of them.
     """
 
     rows: tuple[RunRow, ...]

@@ -78,7 +78,36 @@ def test_a_search_is_told_while_it_goes_on_and_when_it_is_over(command, specs, t
     assert lines[-1] == f"train the rest, if it is wanted, with `recollect resume {out}`"
     with Store.open(out) as store:
         assert 0 < store.counts()["todo"] < 8
+    told = command("status", out)[1]
+    assert "not needed" in told
+    assert told.splitlines()[-1] == lines[-1]
+    page = tmp_path / "page.html"
+    assert command("report", out, "-o", page)[0] == 0
+    assert "needed for that</dd>" in page.read_text()
     assert command("resume", out, "--device", "cpu")[0] == 0
+    with Store.open(out) as store:
+        assert store.counts()["todo"] == 0
+    assert "search" not in command("status", out)[1]
+
+
+def test_what_a_search_left_out_is_trained_on_request_only(command, specs, tmp_path):
+    """Its sweep is given in full, or the folder goes on; another sweep is no such request."""
+    out = tmp_path / "out"
+    device = ("--device", "cpu")
+    search = (*device, "--search", "edges")
+    assert command("run", specs[0], "--out", out, *search)[0] == 0
+    with Store.open(out) as store:
+        left = store.counts()["todo"]
+    assert left
+    assert command("run", specs[1], "--out", out, *device)[0] == 0
+    assert command("run", specs[0], "--out", out, *search)[0] == 0
+    assert command("resume", out, *search)[0] == 0
+    with Store.open(out) as store:
+        store.set_meta(engine._SEARCH_ENDED, "[]")  # as if killed before it was said
+    assert command("resume", out, *device)[0] == 0
+    with Store.open(out) as store:
+        assert store.counts()["todo"] == left
+    assert command("run", specs[0], "--out", out, *device)[0] == 0
     with Store.open(out) as store:
         assert store.counts()["todo"] == 0
 

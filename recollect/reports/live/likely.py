@@ -13,12 +13,14 @@ class _CellLeft:
     steps: int  # of one run
     waiting: int = 0
     likely: int | None = None  # None: all of them, no search chooses
+    is_needed: bool = True  # whether any of them may still begin
 
 
 class LikelyRuns:
     """The runs that have not begun, by cell, and the run-steps of those that should begin.
 
-    A search says again after each of its rounds what it should still need (`update`).
+    A search says again after each of its rounds what it should still need (`update`): 0 only if it
+    needs no more runs of the cell.
     """
 
     def __init__(self, likely: Mapping[str, int]):
@@ -29,7 +31,7 @@ class LikelyRuns:
     def plan(self, run_id: str, cell: str, shape_id: str, steps: int) -> None:
         left = self._cells.setdefault(cell, _CellLeft(shape_id, steps))
         left.waiting += 1
-        left.likely = self._likely.get(cell)
+        self._expect(left, self._likely.get(cell))
         self._cell_of[run_id] = cell
 
     def begin(self, run_id: str) -> None:
@@ -44,7 +46,10 @@ class LikelyRuns:
     def update(self, likely: Mapping[str, int]) -> None:
         for cell, number in likely.items():
             if cell in self._cells:
-                self._cells[cell].likely = number
+                self._expect(self._cells[cell], number)
+
+    def _expect(self, left: _CellLeft, likely: int | None) -> None:
+        left.likely, left.is_needed = likely, likely != 0
 
     def run_steps(self) -> Counter[str]:
         """Run-steps of the runs that should begin, by shape, if none ends early."""
@@ -52,4 +57,12 @@ class LikelyRuns:
         for left in self._cells.values():
             number = left.waiting if left.likely is None else min(left.likely, left.waiting)
             found[left.shape_id] += number * left.steps
+        return found
+
+    def unneeded(self) -> Counter[str]:
+        """Run-steps of the runs that no search needs, by shape."""
+        found: Counter[str] = Counter()
+        for left in self._cells.values():
+            if not left.is_needed:
+                found[left.shape_id] += left.waiting * left.steps
         return found

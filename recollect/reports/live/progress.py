@@ -120,9 +120,12 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated seconds to the end of the whole sweep; None before there is an estimate."""
-        if (seconds := self._work.seconds) is None:
-            return self.devices.seconds(self.total - self.done)
+        """Estimated seconds to the end of all runs but those that no search needs; None before
+        there is an estimate.
+        """
+        unneeded = self._likely.unneeded()
+        if (seconds := self._work.seconds_without(unneeded)) is None:
+            return self.devices.seconds(self._work.run_steps - unneeded.total())
         return seconds / self.processes
 
     @property

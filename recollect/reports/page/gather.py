@@ -26,8 +26,10 @@ from recollect.reports.page.context import (
 from recollect.reports.page.rendering import write_report
 from recollect.reports.page.tables import UNDECIDED
 from recollect.rows import Evaluation, RunRow
+from recollect.running.planning.order import search_texts, searched_sweeps
 from recollect.running.results import RunSet
 from recollect.store import Store
+from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.joining.folders import find_stores
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ def _origins(
     sources: list[Source] = []
     notes: list[str] = []
     spans: list[tuple[float | None, float | None]] = []
+    searches: list[tuple[str, str]] = []
     for folder in stores:
         with Store.open(folder, read_only=True) as store:
             for sweep in store.sweeps():
@@ -106,12 +109,15 @@ def _origins(
                 )
             notes += [f"{note.kind}: {note.text}" for note in store.notes()]
             spans.append(store.span())
+            if searched_sweeps(store):
+                leave_out_wrong(store)
+                searches += [("search", text) for text in search_texts(store, store.rows())]
     started = [start for start, _ in spans if start is not None]
     finished = [end for _, end in spans if end is not None]
     facts = [("folder" if len(folders) == 1 else "folders", ", ".join(map(str, folders)))]
     if started and finished:
         facts.append(("trained", f"{_date(min(started))} to {_date(max(finished))}"))
-    return sources, notes, facts
+    return sources, notes, [*facts, *searches]
 
 
 def _date(seconds: float) -> str:

@@ -164,10 +164,11 @@ class WorkLeft:
         """The run-steps left if no run ends early."""
         return sum(self._left.values())
 
-    @property
-    def seconds(self) -> float | None:
-        """Seconds left for one process; None if a shape's speed is unknown or no run is known."""
-        return self.seconds_with(self._waiting)
+    def seconds_without(self, unneeded: Mapping[str, int]) -> float | None:
+        """Seconds left for one process, if so many run-steps of runs that have not begun are not
+        made, by shape; None if a shape's speed is unknown or no run is known.
+        """
+        return self.seconds_with(self._waiting - Counter(unneeded))
 
     def seconds_with(self, waiting: Mapping[str, int]) -> float | None:
         """The same if only so many run-steps of runs that have not begun are made, by shape."""
@@ -176,12 +177,12 @@ class WorkLeft:
         by_mixer = self._shares_by_mixer()
         total = 0.0
         for shape, left in self._left.items():
-            run = self._examples[shape]
-            each = self.speeds.seconds(run)
+            run, begun = self._examples[shape], left - self._waiting[shape]
+            steps = begun + self._share(run, by_mixer) * waiting.get(shape, 0)
+            each = self.speeds.seconds(run) if steps else 0.0
             if each is None:
                 return None
-            begun = left - self._waiting[shape]
-            total += each * (begun + self._share(run, by_mixer) * waiting.get(shape, 0))
+            total += each * steps
         return total
 
     def share(self, run: RunSpec) -> float:

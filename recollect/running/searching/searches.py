@@ -78,13 +78,13 @@ def next_runs(search: Search, cells: Sequence[Cell]) -> tuple[str, ...]:
 
 def likely_runs(search: Search, cell: Cell) -> int:
     """How many todo runs of a cell its search should train: as many as on stored grids, but at
-    least the next round.
+    least the next round. 0 only if it is over: runs in training may call for one more.
     """
     left = sum(row.status == "todo" for row in cell.rows)
     next_ = len(search.next_round(cell))
     if not next_ and all(row.status != "running" for row in cell.rows):
         return 0
-    return min(left, max(next_, round(search.likely * len(cell.rows)) - (len(cell.rows) - left)))
+    return min(left, max(next_, 1, round(search.likely * len(cell.rows)) - (len(cell.rows) - left)))
 
 
 def _is_known(search: Search, cell: Cell) -> bool:

@@ -30,11 +30,24 @@ def test_a_search_should_train_a_part_of_what_waits(make_run):
     assert (progress.remaining_s, progress.likely_s) == (800, 600)
     progress.feed(SearchRound("sweep", "", {cell: 1, "another": 5}))
     assert (progress.remaining_s, progress.likely_s) == (800, 300)
+    progress.feed(PackStarted(tuple(runs[2:3]), 0, 1))
+    assert (progress.remaining_s, progress.likely_s) == (800, 300)  # more rounds may follow
     progress.feed(SearchRound("sweep", "", {cell: 0}))
-    assert (progress.remaining_s, progress.likely_s) == (800, 200)
-    for run in runs[2:]:
+    assert (progress.remaining_s, progress.likely_s) == (300, 300)  # none follows
+    for run in runs[3:]:
         progress.feed(RunEnded(run, "failed", None, 0))
-    assert (progress.remaining_s, progress.likely_s) == (200, 200)
+    assert (progress.remaining_s, progress.likely_s) == (300, 300)
+
+
+def test_what_a_search_left_before_counts_as_no_time_left(make_run):
+    """Also if its shape was never timed."""
+    runs = [make_run({"train.steps": 100, "model.width": width}) for width in (8, 16)]
+    rows = [
+        RunRow(run.run_id, run.model_dump(mode="json"), "todo", "accuracy", 0.25) for run in runs
+    ]
+    timed = {runs[1].shape_id: 1.0}
+    progress = Progress(rows, step_s=timed, likely={cell_id(rows[0].spec): 0})
+    assert (progress.remaining_s, progress.likely_s) == (100, 100)
 
 
 def test_runs_of_cells_that_no_search_chooses_are_all_likely():
@@ -42,6 +55,7 @@ def test_runs_of_cells_that_no_search_chooses_are_all_likely():
     for number, cell in enumerate(["searched", "searched", "whole", "whole", "whole"]):
         left.plan(f"{cell} {number}", cell, f"shape of {cell}", 10)
     assert left.run_steps() == {"shape of searched": 10, "shape of whole": 30}
+    assert left.unneeded() == {}
     for run in ("searched 0", "searched 0", "whole 2", "unknown"):  # each counts once
         left.begin(run)
     assert left.run_steps() == {"shape of searched": 0, "shape of whole": 20}
