@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import about, completing, folders, score, show, train
+from recollect.cli import about, completing, exporting, folders, score, show, train
 from recollect.cli.cluster import verbs as cluster
 from recollect.cli.printing import complain, say
 from recollect.errors import (
@@ -83,7 +83,7 @@ for verb in (
     show.figure,
     show.claims,
     train.failures,
-    folders.export,
+    exporting.export,
     about.mixers,
     about.tasks,
     about.presets,

@@ -1,4 +1,4 @@
-"""Verbs about folders of results: status, check, merge, export."""
+"""Verbs about folders of results: status, check, merge."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli import completing
 from recollect.cli.options import Folder, Plugins, load_plugins
-from recollect.cli.printing import complain, complain_some, render, say, show_written, write
+from recollect.cli.printing import complain, complain_some, render, say
 from recollect.errors import StoreError, command_text, noticing_damage
 
 if TYPE_CHECKING:
@@ -106,18 +105,40 @@ def _say_sweeps(store: "Store") -> None:
 
 
 def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
-    """Verify everything in a folder: ids, checksums, curves, checkpoints, weights.
+    """Verify everything in a folder, or in the folders inside it: ids, checksums, curves,
+    checkpoints, weights.
 
     Nothing is changed. Exit code 0: all is as it was written; 3: something is not, one line each.
     """
     from recollect.analysis import count_text
-    from recollect.store.checking.folder import check_folder
+    from recollect.store.joining.folders import find_stores
 
     load_plugins(plugin)
-    with noticing_damage():  # all findings are printed here
-        found = check_folder(folder)
+    stores = find_stores([folder])
+    bad = [store for store in stores if not _is_as_written(store, len(stores) > 1)]
+    if len(stores) > 1:
+        damaged = f"{len(bad)} with damage" if bad else "all as they were written"
+        say(f"{folder}: {count_text(len(stores), 'store')}, {damaged}")
+    if bad:
+        raise typer.Exit(StoreError.exit_code)
+
+
+def _is_as_written(folder: Path, is_one_of_many: bool) -> bool:
+    """Print what a check of one store has found; return whether all is as it was written."""
+    from recollect.analysis import count_text
+    from recollect.store.checking.folder import check_folder
+
+    name = f"{folder}: " if is_one_of_many else ""
+    try:
+        with noticing_damage():  # all findings are printed here
+            found = check_folder(folder)
+    except StoreError as error:
+        if not is_one_of_many:
+            raise
+        complain(str(error))
+        return False
     for finding in found.findings:
-        complain(finding)
+        complain(f"{name}{finding}")
     weights = f"{count_text(found.weights, 'file')} of weights"
     say(
         f"{folder}: {count_text(found.runs, 'run')}, {count_text(found.points, 'evaluation')}, "
@@ -125,15 +146,15 @@ def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006
     )
     if found.unsummed:
         older = count_text(found.unsummed, "run")
-        say(f"{older} older than checksums: a changed number would not be noticed")
+        say(f"{name}{older} older than checksums: a changed number would not be noticed")
     if found.unread:
         say(
-            f"{count_text(found.unread, 'run')} of mixers that are not loaded: ids are right; "
-            "to check options too, add --plugin FILE.py"
+            f"{name}{count_text(found.unread, 'run')} of mixers that are not loaded: ids are "
+            "right; to check options too, add --plugin FILE.py"
         )
-    if found.findings:
-        raise typer.Exit(StoreError.exit_code)
-    say("all else is as it was written" if found.unsummed else "all as it was written")
+    if not found.findings:
+        say(f"{name}all {'else is ' if found.unsummed else ''}as it was written")
+    return not found.findings
 
 
 def merge(
@@ -147,17 +168,21 @@ def merge(
 ) -> None:
     """Join results of several machines: copy what is missing, never overwrite.
 
-    Weights and checkpoints stay where they are.
+    Weights and checkpoints stay where they are. Damaged runs are named and left out: exit code 3.
     """
     from recollect.analysis import count_text
     from recollect.store.joining.merging import merge as merge_stores
 
     conflicts: list[str] = []
-    for found in merge_stores(into, others):
+    with noticing_damage() as damage:  # all of it is printed here
+        merged = merge_stores(into, others)
+    for found in merged:
         held = f", {found.held} being trained in {into}" if found.held else ""
+        damaged = f", {found.damaged} damaged" if found.damaged else ""
+        runs, results = count_text(found.runs, "run"), count_text(found.results, "result")
         say(
-            f"{found.folder}: {count_text(found.runs, 'run')}, {found.new} new, "
-            f"{count_text(found.results, 'result')} taken over, {found.equal} there already{held}"
+            f"{found.folder}: {runs}, {found.new} new, {results} taken over, "
+            f"{found.equal} there already{held}{damaged}"
         )
         conflicts += found.conflicts
     if conflicts:
@@ -165,90 +190,16 @@ def merge(
         complain(
             f"{count_text(len(conflicts), 'run')} with different results; {into} keeps its own"
         )
-        raise typer.Exit(3)
-
-
-def export(
-    folder: Folder,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="csv, json, or parquet: a data set for a hub; else as -o FILE ends, or csv",
-            autocompletion=completing.offer(completing.forms),
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="replay into a tracker: mlflow, tensorboard, trackio or wandb",
-            autocompletion=completing.offer(completing.trackers),
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="PATH",
-            help="file to write, or a folder for parquet or a tracker",
-        ),
-    ] = None,
-    curves: Annotated[
-        bool, typer.Option("--curves", help="with json: every evaluation of every run")
-    ] = False,
-    project: Annotated[
-        str, typer.Option(metavar="NAME", help="with --to: the tracker's project or experiment")
-    ] = "recall",
-    licence: Annotated[
-        str, typer.Option("--license", metavar="ID", help="with parquet: for the data set's card")
-    ] = "unknown",
-    salvage: Annotated[
-        bool, typer.Option("--salvage", help="read what is readable of a damaged store")
-    ] = False,
-) -> None:
-    """Export results: a table of runs, a data set, or runs in an experiment tracker.
-
-    \b
-    recollect export out -o runs.csv
-    recollect export out --format parquet -o dataset
-    recollect export out --to tensorboard -o runs
-    """
-    from recollect.analysis import count_text
-    from recollect.reports.exports.request import ExportRequest
-    from recollect.running.cluster.collect import collect_planned
-    from recollect.running.results import RunSet
-
-    request = ExportRequest.read(form, to, output, curves, project, licence, salvage)
-    collect_planned([folder])
-    problems = list[str]()
-    if salvage:
-        from recollect.store.salvage import salvage as read_readable
-
-        rows, problems = read_readable(folder)
-        results = RunSet(rows, {})
-        for problem in problems:
-            complain(problem)
-    else:
-        results = RunSet.load_all([folder])
-        complain_some(results.conflicts)
-    runs = count_text(len(results.rows), "run")
-    if request.tracker:
-        done = request.replay(results, show_written)
-        left = len(results.rows) - done.new - done.known
-        held = f", {left} without a result left out" if left else ""
-        new = count_text(done.new, "run")
-        say(f"{new} added to {done.place}, {done.known} there already{held}")
-        say(f"show them with `{done.advice}`")
-    elif request.form == "parquet":
-        say(f"{runs} written to {request.write_data_set(results)}")
-    elif output is None:
-        write(request.text(results))
-    else:
-        from recollect.store.durable import write_output
-
-        write_output(output, request.text(results).encode())
-        say(f"{runs} written to {output}")
-    if problems:
-        complain("--salvage left out what is named above; train it again in a new folder")
+    if damage:
+        complain_some(damage, MOST_NOTES)
+        complain(
+            "damaged runs were left out, all others are merged; to train what is lacking then, "
+            f"plan it:\n`{command_text('run', 'SPEC', '--out', into)}`"
+        )
+    if any(line.startswith(f"{into}: ") for line in damage):
+        complain(
+            f"{into}: is damaged itself; join all that is intact in a new folder:\n"
+            f"`{command_text('merge', 'NEW', into, *others)}`"
+        )
+    if conflicts or damage:
         raise typer.Exit(StoreError.exit_code)

@@ -24,12 +24,12 @@ def complain(text: str) -> None:
         silence(sys.stderr)
 
 
-def complain_some(lines: Sequence[str]) -> None:
+def complain_some(lines: Sequence[str], most: int = MOST_COMPLAINTS) -> None:
     """Print the first of many complaints, and how many more there are."""
-    for line in lines[:MOST_COMPLAINTS]:
+    for line in lines[:most]:
         complain(line)
-    if len(lines) > MOST_COMPLAINTS:
-        complain(f"and {len(lines) - MOST_COMPLAINTS} more of that kind")
+    if len(lines) > most:
+        complain(f"and {len(lines) - most} more of that kind")
 
 
 def show_step(text: str, is_last: bool = True) -> None:

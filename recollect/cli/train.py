@@ -181,7 +181,9 @@ def failures(folder: Folder) -> None:
     from recollect.running.failures import stored_failures
     from recollect.store import Store
     from recollect.store.checking.runs import leave_out_wrong
+    from recollect.store.joining.folders import require_own_store
 
+    require_own_store(folder, "failures")
     with Store.open(folder, read_only=True) as store:
         leave_out_wrong(store)
         found = stored_failures(store.rows(), store.notes())

@@ -31,6 +31,7 @@ from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, require_search
 from recollect.store import PlanCounts, PlannedRun, Store
 from recollect.store.checking.runs import leave_out_wrong
+from recollect.store.joining.folders import require_own_store
 from recollect.store.keep_policy import KeepPolicy
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def train(
             f"`{command_text('submit', folder)}` or `{command_text('work', folder)}`, or give "
             "another --out"
         )
+    if not sweeps:
+        require_own_store(folder, "resume")
     policy = _policy(keep, snapshots)
     devices = choose_devices(device)
     target = devices[0]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from recollect.running import engine
 from recollect.running.planning.order import order_of, remember_search
 from recollect.spec.sweep import read_sweep
 from recollect.store import Store
+from recollect.store.database import FILE
+from recollect.store.reading.checksums import register
 from recollect.store.records import Result
 
 SWEEP = """
@@ -188,7 +191,69 @@ def test_different_results_of_one_run_are_told_by_whoever_reads_them(command, fo
         assert "(attention lr=0.001 seed=1): done 0.1000 after 100 steps in" in complaints, verb
 
 
+def test_every_store_below_a_folder_is_checked(command, folders):
+    code, told, complaints = command("check", folders)
+    assert (code, complaints) == (0, "")
+    assert told.splitlines() == [
+        f"{folders / 'a'}: 2 runs, 4 evaluations, 0 checkpoints, 0 files of weights",
+        f"{folders / 'a'}: all as it was written",
+        f"{folders / 'b'}: 2 runs, 4 evaluations, 0 checkpoints, 0 files of weights",
+        f"{folders / 'b'}: all as it was written",
+        f"{folders}: 2 stores, all as they were written",
+    ]
+    spoil(folders / "a", 2)
+    (folders / "c").mkdir()
+    (folders / "c" / FILE).write_bytes(b"no database at all" * 500)
+    code, told, complaints = command("check", folders)
+    assert code == 3
+    assert f"recollect: {folders / 'a'}: run " in complaints
+    assert f"recollect: {folders / 'c' / FILE}: damaged (" in complaints
+    assert f"{folders / 'b'}: all as it was written" in told
+    assert told.splitlines()[-1] == f"{folders}: 3 stores, 2 with damage"
+
+
+def test_a_folder_of_folders_is_no_folder_to_go_on_with(command, folders):
+    for verb in ("resume", "failures"):
+        code, _, complaints = command(verb, folders)
+        assert code == 2
+        assert complaints.splitlines()[1:] == [
+            f"`recollect {verb} {folders / name}`" for name in ("a", "b")
+        ]
+
+
+def spoil(folder: Path, seed: int) -> None:
+    """Change a run as no program of ours does."""
+    connection = sqlite3.connect(folder / FILE)
+    register(connection)
+    for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")):
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.execute("UPDATE runs SET wall_s = 7 WHERE json_extract(spec, '$.seed') = ?", [seed])
+    connection.commit()
+    connection.close()
+
+
 # ---- joining ----
+
+
+def test_damaged_runs_are_named_and_all_others_are_merged(command, folders, tmp_path):
+    into = tmp_path / "into"
+    spoil(folders / "a", 1)
+    code, told, complaints = command("merge", into, folders)
+    assert code == 3
+    assert told.splitlines()[0].endswith(
+        "1 run, 1 new, 1 result taken over, 0 there already, 1 damaged"
+    )
+    lines = complaints.splitlines()
+    assert lines[0].startswith(f"recollect: {folders / 'a'}: run ")
+    assert lines[0].endswith("its checksum is wrong: it is not as it was written; left out")
+    assert lines[-1] == f"`recollect run SPEC --out {into}`"
+    assert command("check", into).code == 0
+    spoil(into, 3)
+    code, _, complaints = command("merge", into, folders / "b")
+    assert code == 3
+    assert complaints.splitlines()[-1] == f"`recollect merge NEW {into} {folders / 'b'}`"
+    assert command("merge", tmp_path / "new", into, folders / "b").code == 3
+    assert command("check", tmp_path / "new").code == 0
 
 
 def test_stores_are_merged_and_conflicts_have_their_own_exit_code(command, folders, tmp_path):

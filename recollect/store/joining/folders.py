@@ -4,7 +4,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from recollect.errors import SpecError, command_text
 from recollect.store.database import FILE
+
+MOST_NAMED = 2  # folders in a refusal
 
 
 def find_stores(folders: Iterable[Path | str]) -> list[Path]:
@@ -19,6 +22,20 @@ def find_stores(folders: Iterable[Path | str]) -> list[Path]:
         for store in _stores_of(folder) or [folder]:
             found[store] = None
     return list(found)
+
+
+def require_own_store(folder: Path, verb: str) -> None:
+    """Refuse a folder without a store of its own if there are some below it; `verb` needs one."""
+    if (folder / FILE).is_file() or not (below := _stores_of(folder)):
+        return
+    commands = [f"`{command_text(verb, store)}`" for store in below[:MOST_NAMED]]
+    if len(below) > MOST_NAMED:
+        commands[-1] += f" (`{command_text('status', folder)}` lists all {len(below)})"
+    raise SpecError(
+        "\n".join(
+            [f"{folder}: no results of its own, but folders in it have; name one:", *commands]
+        )
+    )
 
 
 def _stores_of(folder: Path) -> list[Path]:

@@ -6,6 +6,11 @@ never changed: an equal result in FROM is skipped, a different one is reported. 
 or failed in FROM without a result is todo in INTO, where it may still be trained. Checkpoints and
 kept weights are not copied.
 
+A damaged row costs that row alone, in FROM and in INTO, and is named (`notice_damage`): a run whose
+row must not be used is not copied, and one that lacks a part of its curve is copied as todo. So a
+damaged folder is joined with a copy of it in a new one. A file that fails SQLite's own check is
+refused as a whole, because rows may be missing from what is read of it.
+
 Each FROM is copied in one transaction: if the process is killed, all of it has been copied or
 nothing. Merging again does not change results that were copied before.
 """
@@ -17,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import SpecError, StoreError, command_text
+from recollect.errors import SpecError, StoreError, command_text, notice_damage
 from recollect.rows import Evaluation, RunRow
+from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 from recollect.store.reading.values import STOPS, number, point
@@ -39,6 +45,7 @@ class Merged:
     results: int  # results copied
     equal: int  # results that both have and that are equal
     held: int  # results not copied because a living process trains the run in INTO
+    damaged: int  # runs of which nothing or no result was copied, because one of the two is damaged
     conflicts: tuple[str, ...]  # one line per pair of different results
 
 
@@ -49,48 +56,66 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
         raise SpecError(f"nothing to merge into {into}: give the folders of other results")
     for store in stores:  # before anything is written
         with _Source.open(store, read_only=True) as source:
-            if problems := source.check() or source.bad_rows():
+            if problems := source.check():
                 raise StoreError(
                     f"{store}: damaged ({problems[0]}); nothing was merged\n"
                     f"save its readable rows with `{command_text('export', store, '--salvage')}`"
                 )
     with _Target.create(into) as target:
         target.reclaim()
+        leave_out_wrong(target)
         merged = []
         for store in stores:
             with _Source.open(store, read_only=True) as source:
+                leave_out_wrong(source)
                 merged.append(target.take_over(source, store))
         return merged
 
 
-class _Source(Store):
-    def bad_rows(self) -> tuple[str, ...]:
-        """The rows that reading leaves out: a run must not be copied without part of its curve."""
-        self.rows(), self.curves(), self.sweeps()
-        return self.problems
+class _Joined(Store):
+    def run_ids(self) -> set[Any]:
+        """Ids of all runs, including those whose rows must not be used."""
+        return {run_id for (run_id,) in self._read("SELECT run_id FROM runs")}
 
+    def is_whole(self, row: RunRow, curve: Sequence[Evaluation]) -> bool:
+        """Whether a finished run has all of its curve; if not, its damage is noticed."""
+        if f"curve of run {row.run_id}" in self._problems:
+            return False
+        gap = gap_in_curve(row, curve)
+        if gap:
+            notice_damage(f"{self.path.parent}: {gap}; left out")
+        return not gap
+
+
+class _Source(_Joined):
     def times(self) -> dict[str, tuple[float | None, float | None]]:
         """Start and end time of each finished run."""
         return {run_id: (started, ended) for run_id, started, ended in self._read(_TIMES)}
 
 
-class _Target(Store):
+class _Target(_Joined):
     def take_over(self, source: _Source, folder: Path) -> Merged:
         """Copy everything that is new from one store, in one transaction."""
+        ids = source.run_ids()  # before the rows: other processes may plan more
         rows, curves, times = source.rows(), source.curves(), source.times()
         with self._transaction() as connection:
             mine = {row.run_id: row for row in self.rows()}
-            self._refuse_others(rows, mine, folder)
+            lost = self.run_ids() - mine.keys()
             self._plan_all(connection, rows, source)
-            taken, equal, held = 0, 0, 0
+            taken, equal, held, damaged = 0, 0, 0, len(ids - {row.run_id for row in rows})
             conflicts = []
             for row in rows:
                 own = mine.get(row.run_id)
                 if not row.has_result:
                     continue
                 curve = curves.get(row.run_id, [])
-                if own is not None and own.has_result:
-                    if has_same_result(own, self.curve(row.run_id), row, curve):
+                if not source.is_whole(row, curve) or row.run_id in lost:
+                    damaged += 1
+                elif own is not None and own.has_result:
+                    own_curve = self.curve(row.run_id)
+                    if not self.is_whole(own, own_curve):
+                        damaged += 1
+                    elif has_same_result(own, own_curve, row, curve):
                         equal += 1
                     else:
                         conflicts.append(conflict_text(own, self.path.parent, row, folder))
@@ -99,19 +124,10 @@ class _Target(Store):
                 else:
                     self._take_result(connection, row, curve, times[row.run_id])
                     taken += 1
-            new = sum(row.run_id not in mine for row in rows)
+            new = sum(row.run_id not in mine.keys() | lost for row in rows)
             if new or taken:
                 self._note("merge", f"{new} new runs and {taken} results from {folder}")
-            return Merged(folder, len(rows), new, taken, equal, held, tuple(conflicts))
-
-    def _refuse_others(self, rows: Iterable[RunRow], mine: dict[str, RunRow], folder: Path) -> None:
-        """Refuse a store in which an id has another specification: it was changed by hand."""
-        for row in rows:
-            if row.run_id in mine and mine[row.run_id].spec != row.spec:
-                raise StoreError(
-                    f"run {row.run_id} has another specification in {folder} than in "
-                    f"{self.path.parent}; nothing of {folder} was merged"
-                )
+            return Merged(folder, len(rows), new, taken, equal, held, damaged, tuple(conflicts))
 
     def _plan_all(
         self, connection: sqlite3.Connection, rows: Iterable[RunRow], source: Store
@@ -128,9 +144,9 @@ class _Target(Store):
                 [sweep.name, sweep.source, sweep.created],
             )
             connection.executemany(
-                "INSERT INTO planned SELECT sweep_id, ? FROM sweeps WHERE name = ? AND source = ? "
-                "ON CONFLICT DO NOTHING",
-                [(run_id, sweep.name, sweep.source) for run_id in sweep.run_ids],
+                "INSERT INTO planned SELECT sweep_id, run_id FROM sweeps, runs WHERE name = ? AND "
+                "source = ? AND run_id = ? ON CONFLICT DO NOTHING",
+                [(sweep.name, sweep.source, run_id) for run_id in sweep.run_ids],
             )
 
     def _take_result(

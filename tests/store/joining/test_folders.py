@@ -8,7 +8,7 @@ from stores_made import make_store
 
 from recollect.errors import SpecError
 from recollect.running.results import RunSet
-from recollect.store.joining.folders import find_stores
+from recollect.store.joining.folders import find_stores, require_own_store
 
 
 def test_a_folder_with_a_store_is_itself_and_what_lies_in_it_is_part_of_it(tmp_path: Path):
@@ -37,6 +37,21 @@ def test_a_link_back_is_not_followed(tmp_path: Path):
     make_store(tmp_path / "a", [make_row()])
     (tmp_path / "around").symlink_to(tmp_path, target_is_directory=True)
     assert find_stores([tmp_path]) == [tmp_path / "a"]
+
+
+def test_a_verb_for_one_folder_names_those_that_it_may_take(tmp_path: Path):
+    require_own_store(tmp_path, "resume")  # without any, opening it is refused
+    make_store(tmp_path / "a", [make_row()])
+    require_own_store(tmp_path / "a", "resume")
+    for name in ("b b", "c"):
+        make_store(tmp_path / name, [make_row()])
+    with pytest.raises(SpecError) as refused:
+        require_own_store(tmp_path, "resume")
+    assert str(refused.value).splitlines() == [
+        f"{tmp_path}: no results of its own, but folders in it have; name one:",
+        f"`recollect resume {tmp_path / 'a'}`",
+        f"`recollect resume '{tmp_path / 'b b'}'` (`recollect status {tmp_path}` lists all 3)",
+    ]
 
 
 # ---- read as one ----

@@ -14,9 +14,11 @@ import pytest
 from rows_made import make_row
 from stores_made import finish, make_store, plan
 
-from recollect.errors import SpecError, StoreError
+from recollect.errors import SpecError, StoreError, noticing_damage
 from recollect.rows import Evaluation
+from recollect.running import engine
 from recollect.running.results import RunSet
+from recollect.spec.sweep import Sweep
 from recollect.store import Result, Store, failpoint
 from recollect.store.database import FILE
 from recollect.store.joining.merging import merge
@@ -238,35 +240,99 @@ def test_what_cannot_be_merged_is_named_before_anything_is_written(tmp_path: Pat
     assert not (tmp_path / "into").exists()
 
 
-@pytest.mark.parametrize(
-    "spoilt", ["UPDATE runs SET wall_s = 7", "UPDATE evaluations SET exact = 7"]
-)
-@pytest.mark.parametrize("planned", [False, True])
-def test_a_folder_with_one_bad_row_is_named_before_anything_is_written(
-    tmp_path: Path, spoilt: str, planned: bool
-):
-    """Left out like other bad rows, its run would be missing, or be here with half of its curve."""
-    rows = [make_row(seed=seed, score=0.5) for seed in range(3)]
-    make_store(tmp_path / "good", rows[:2])
-    make_store(tmp_path / "bad", rows[1:])
-    if planned:
-        make_store(tmp_path / "into", [replace(row, status="todo") for row in rows])
-    connection = sqlite3.connect(tmp_path / "bad" / FILE)
+def spoil(folder: Path, change: str, run_id: str) -> None:
+    """Change a run as no program of ours does."""
+    connection = sqlite3.connect(folder / FILE)
     register(connection)
     for (name,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type='trigger'")):
         connection.execute(f"DROP TRIGGER {name}")
-    connection.execute(f"{spoilt} WHERE run_id = ?", [rows[2].run_id])
+    connection.execute(f"{change} run_id = ?", [run_id])
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError) as refused:
-        merge(tmp_path / "into", [tmp_path / "good", tmp_path / "bad"])
-    assert str(refused.value).startswith(f"{tmp_path / 'bad'}: damaged (")
-    assert f"run {rows[2].run_id}" in str(refused.value)
-    assert "export" in str(refused.value)
+
+
+DAMAGES = {
+    "row": "UPDATE runs SET wall_s = 7 WHERE",
+    "last point": "UPDATE evaluations SET exact = 7 WHERE step = 100 AND",
+    "a point": "UPDATE evaluations SET exact = 7 WHERE step = 50 AND",
+    "id": """UPDATE runs SET spec = replace(spec, '"seed": 2', '"seed": 7') WHERE""",
+}
+
+
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_row_costs_its_run_alone_and_is_named(tmp_path: Path, damage: str, planned: bool):
+    """It is no result of INTO, in part neither; a folder that has it whole still gives it."""
+    rows = [make_row(seed=seed, score=0.5) for seed in range(3)]
+    make_store(tmp_path / "bad", rows)
     if planned:
-        assert all(row.status == "todo" for row in RunSet.load(tmp_path / "into").rows)
-    else:
-        assert not (tmp_path / "into").exists()
+        make_store(tmp_path / "into", [replace(row, status="todo") for row in rows])
+    spoil(tmp_path / "bad", DAMAGES[damage], rows[2].run_id)
+    with noticing_damage() as noticed:
+        (found,) = merge(tmp_path / "into", [tmp_path / "bad"])
+    assert (found.results, found.damaged, found.conflicts) == (2, 1, ())
+    assert noticed
+    for line in noticed:
+        assert line.startswith(f"{tmp_path / 'bad'}: ")
+        assert f"run {rows[2].run_id}" in line
+    there = {row.spec["seed"]: row.status for row in RunSet.load(tmp_path / "into").rows}
+    is_planned = planned or damage == "a point"  # its row, and so its specification, is sound
+    assert there == {0: "done", 1: "done"} | ({2: "todo"} if is_planned else {})
+    with Store.open(tmp_path / "into") as store:
+        assert store.check() == []
+        assert len(store.sweeps()[0].run_ids) == (3 if is_planned else 2)
+    before = contents(tmp_path / "into")
+    assert merge(tmp_path / "into", [tmp_path / "bad"])[0].results == 0
+    assert contents(tmp_path / "into") == before
+    make_store(tmp_path / "good", rows[2:])
+    (found,) = merge(tmp_path / "into", [tmp_path / "good"])
+    assert (found.results, found.damaged) == (1, 0)
+    assert (
+        contents(tmp_path / "into")[1][rows[2].run_id]
+        == contents(tmp_path / "good")[1].popitem()[1]
+    )
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_in_the_target_is_no_conflict_and_a_new_folder_repairs_it(
+    tmp_path: Path, damage: str
+):
+    rows = [make_row(seed=seed, score=0.5) for seed in range(4)]
+    make_store(tmp_path / "into", rows[:3])
+    make_store(tmp_path / "other", rows[2:])
+    spoil(tmp_path / "into", DAMAGES[damage], rows[2].run_id)
+    with noticing_damage() as noticed:
+        (found,) = merge(tmp_path / "into", [tmp_path / "other"])
+    assert (found.new, found.results, found.damaged, found.conflicts) == (1, 1, 1, ())
+    assert all(line.startswith(f"{tmp_path / 'into'}: ") for line in noticed)
+    assert f"run {rows[2].run_id}" in noticed[0]
+    merge(tmp_path / "new", [tmp_path / "into", tmp_path / "other"])
+    whole = contents(tmp_path / "new")[0]
+    assert {row.spec["seed"]: row.status for row in whole.values()} == dict.fromkeys(
+        range(4), "done"
+    )
+
+
+def test_a_result_that_lacks_points_of_its_curve_is_not_taken(tmp_path: Path, make_run):
+    runs = [make_run(seed=seed) for seed in range(2)]
+    steps = runs[0].train.evaluation_steps()
+    with Store.create(tmp_path / "bad") as store:
+        engine.plan(store, Sweep("sweep", "", tuple(runs)))
+        claims = store.claim([run.run_id for run in runs], "me", 60.0)
+        for step in steps[:-1]:
+            point = Evaluation(step, 1.0, 1.0, 0.1, 0.1)
+            store.record(claims, [(run_id, point) for run_id in claims])
+        last = Evaluation(steps[-1], 1.0, 1.0, 0.1, 0.1)
+        store.finish(Result(run, n, "done", steps[-1], 1.0, last) for run, n in claims.items())
+    spoil(tmp_path / "bad", f"DELETE FROM evaluations WHERE step = {steps[0]} AND", runs[1].run_id)
+    with noticing_damage() as noticed:
+        (found,) = merge(tmp_path / "into", [tmp_path / "bad"])
+    assert (found.results, found.damaged) == (1, 1)
+    assert noticed == [
+        f"{tmp_path / 'bad'}: run {runs[1].run_id}: 1 points of its curve are missing, the first "
+        f"at step {steps[0]}; left out"
+    ]
+    assert [row.status for row in RunSet.load(tmp_path / "into").rows] == ["done", "todo"]
 
 
 def test_a_file_that_fails_its_check_is_named_before_anything_is_written(
@@ -278,15 +344,15 @@ def test_a_file_that_fails_its_check_is_named_before_anything_is_written(
     assert not (tmp_path / "into").exists()
 
 
-def test_an_id_with_two_specifications_is_refused(tmp_path: Path):
+def test_an_id_with_another_specification_is_left_out(tmp_path: Path):
     one = make_row(seed=1)
     other = make_row(seed=2, run_id=one.run_id)
     make_store(tmp_path / "a", [one])
     make_store(tmp_path / "b", [other])
     before = contents(tmp_path / "a")
-    with pytest.raises(StoreError, match=f"run {one.run_id} has another specification in"):
-        merge(tmp_path / "a", [tmp_path / "b"])
-    assert contents(tmp_path / "a") == before
+    (found,) = merge(tmp_path / "a", [tmp_path / "b"])
+    assert (found.runs, found.damaged) == (0, 1)
+    assert contents(tmp_path / "a")[:2] == before[:2]
 
 
 @pytest.mark.parametrize(
