@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.analysis import Cell, CellSummary, flatten, group_cells, summarise
 from recollect.analysis.export import to_records
+from recollect.api.arguments import NUMBER, require
 from recollect.errors import SpecError
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
@@ -128,6 +129,7 @@ def _cell_columns(cell: Cell) -> dict[str, str]:
 
 def _require_tau(tau: float) -> None:
     """Check tau here as well: without any run no other check happens."""
+    require(NUMBER, "0.9", tau=tau)
     if not 0 < tau <= 1:
         raise SpecError(f"tau = {tau:g}: must be above 0 and at most 1; for example tau = 0.9")
 

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING
 from recollect.analysis import TAU, count_statuses, count_text, group_cells
 from recollect.analysis.wording import short_counts_text
 from recollect.api import frames
+from recollect.api.arguments import (
+    FLAG,
+    NUMBER,
+    PATH,
+    SIZE,
+    TEXT,
+    Rule,
+    as_list,
+    or_none,
+    require,
+)
 from recollect.errors import SpecError
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
@@ -18,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KIND = "rates"  # the picture that is drawn unless another is asked for
+FOLDERS = Rule(
+    "a tuple of paths",
+    lambda value: isinstance(value, tuple) and all(isinstance(one, Path) for one in value),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +59,7 @@ class Results:
                 f"Results({shorten(self.runs)}): is made of runs that were read; "
                 "`Results.load(FOLDER)` reads a folder"
             )
+        require(FOLDERS, '(Path("out"),)', folders=self.folders)
 
     @classmethod
     def load(cls, folder: Path | str, *more: Path | str) -> "Results":
@@ -57,6 +73,8 @@ class Results:
         """
         from recollect.running.cluster.collect import collect_planned
 
+        require(PATH, '"out"', folder=folder)
+        as_list(PATH, '"out"', more=more)
         folders = collect_planned([Path(folder), *map(Path, more)])
         return cls(RunSet.load_all(folders), tuple(folders))
 
@@ -83,6 +101,7 @@ class Results:
         """
         from recollect.reports.pictures import choose_rows
 
+        as_list(TEXT, '"model.width=64"', conditions=conditions)
         rows = choose_rows(self.rows, conditions)
         curves = {row.run_id: self.runs.curves.get(row.run_id, []) for row in rows}
         kept = {run_id: curve for run_id, curve in curves.items() if curve}
@@ -156,7 +175,8 @@ class Results:
         from recollect.reports.paper.claims.asking import choose_claims, judge_results
         from recollect.store.joining.folders import find_stores
 
-        names = only if only is None or isinstance(only, str) else ",".join(only)
+        require(or_none(TEXT), '"study"', recipe=recipe)
+        names = None if only is None else ",".join(as_list(TEXT, '"C3,C15"', only=only))
         found = judge_results(self.runs, find_stores(self.folders), recipe, choose_claims(names))
         return frames.claims_frame(found)
 
@@ -189,6 +209,14 @@ class Results:
         from recollect.plotting.sheet import Frame
         from recollect.reports.pictures import Look, PictureRequest, Source, read_size
 
+        require(TEXT, '"windows"', kind=kind)
+        require(NUMBER, "0.9", tau=tau)
+        require(TEXT, '"std"', band=band)
+        require(or_none(TEXT), '"length"', against=against)
+        require(or_none(SIZE), "(7, 4)", size=size)
+        require(FLAG, "False", title=title, caption=caption)
+        loaded = Rule("Results, or None", lambda value: value is None or isinstance(value, Results))
+        require(loaded, 'Results.load("out")', compare=compare)
         sides = size if isinstance(size, tuple) else (size,)
         inches = read_size(None if size is None else "x".join(map(str, sides)))
         frame = Frame(*inches, title=title, caption=caption)
@@ -206,6 +234,7 @@ class Results:
         """
         from recollect.reports.page.gather import write_page
 
+        require(or_none(PATH), '"page.html"', output=output)
         return write_page(self.folders, None if output is None else Path(output), self.runs)
 
     # ---- how they look ----

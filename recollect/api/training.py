@@ -6,6 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recollect.api.arguments import (
+    FLAG,
+    FUNCTION,
+    NUMBER,
+    PATH,
+    TEXT,
+    WHOLE,
+    as_list,
+    or_none,
+    require,
+)
 from recollect.api.results import Results
 from recollect.api.showing import shown
 from recollect.errors import SpecError
@@ -83,14 +94,26 @@ def run(
     >>> recollect.run(table | {"sweep": more}, "tiny", overrides=["task.test_rows=32"])
     Results('tiny': 6 runs, 6 done; 2 cells)
     """
+    given = as_list(TEXT, '"train.lr=1e-3"', overrides=overrides)
+    files = [Path(file) for file in as_list(PATH, '"my_mixer.py"', plugins=plugins)]
+    require(PATH, '"out"', out=out)
+    require(or_none(TEXT), '"study"', recipe=recipe)
+    require(TEXT, '"cpu"', device=device)
+    require(WHOLE, "2", workers=workers)
+    require(or_none(NUMBER), "10", budget=budget)
+    require(or_none(TEXT), '"edges"', search=search)
+    require(or_none(TEXT), '"best"', keep=keep)
+    require(or_none(WHOLE), "3", snapshots=snapshots)
+    require(or_none(FLAG), "True", progress=progress)
+    require(FLAG, "True", retry_failed=retry_failed, allow_drift=allow_drift, signals=signals)
+    require(FUNCTION, "print", listen=listen)
+    require(FUNCTION, "lambda: 0", stop=stop)
     if workers < 0:
         raise SpecError(
             f"workers = {workers}: must be at least 0; 0 takes as many as suit the cores and the "
             "memory"
         )
     limit = Budget.start(budget)
-    given_files = [plugins] if isinstance(plugins, str | Path) else plugins
-    files = [Path(plugin) for plugin in given_files]
     if files:
         from recollect.mixers.plugins.load import load_plugin
 
@@ -98,7 +121,6 @@ def run(
             load_plugin(file)
     several = isinstance(sweep, Sequence) and not isinstance(sweep, str)
     asked: Any = [] if sweep is None else sweep if several else [sweep]
-    given = [overrides] if isinstance(overrides, str) else list(overrides)
     sweeps = [_open(one, given, recipe) for one in asked]
     folder = Path(out)
     with (
