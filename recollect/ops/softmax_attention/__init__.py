@@ -40,7 +40,8 @@ def attention(
 
     All members share the bias. The mask drops weights.
     """
-    if bias_1HLL is None and (kernel := _kernel(q_PBHLD, k_PBHLD, mask)):
+    length, width = q_PBHLD.shape[-2:]
+    if bias_1HLL is None and (kernel := _kernel(q_PBHLD, length, length, width, mask)):
         return kernel.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
     return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, bias_1HLL, mask)
 
@@ -54,7 +55,8 @@ def attention_at(
     mask: Mask | None = None,
 ) -> Tensor:
     """Return y_PBHKD for queries at the positions `where`; without a bias as above."""
-    if bias_PHBKL is None and (kernel := _kernel(q_PBHKD, k_PBHLD, mask)):
+    queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
+    if bias_PHBKL is None and (kernel := _kernel(k_PBHLD, queries, length, width, mask)):
         return kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
     return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL, mask)
 
@@ -63,13 +65,11 @@ def projected_attention(
     x_PBLW: Tensor, weight_PWC: Tensor, bias_PC: Tensor, heads: int, mask: Mask | None = None
 ) -> Tensor:
     """Return y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
-    length = x_PBLW.shape[2]
-    if _is_short(x_PBLW, length, length, weight_PWC.shape[2] // 3 // heads, mask):
-        from recollect.ops.softmax_attention import triton_kernel
-
-        return triton_kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads, mask)
+    length, width = x_PBLW.shape[2], weight_PWC.shape[2] // 3
+    if kernel := _kernel(x_PBLW, length, length, width // heads, mask):
+        return kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads, mask)
     q_PBHLD, k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWC, bias_PC, 3, heads)
-    return attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
+    return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
 
 
 def projected_attention_at(
@@ -85,35 +85,21 @@ def projected_attention_at(
     x_PBKW = at_positions(x_PBLW, where_BK)
     (q_PBHKD,) = plain.project(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width], 1, heads)
     weight_PWE, bias_PE = weight_PWC[:, :, width:], bias_PC[:, width:]
-    if _is_short(x_PBLW, where_BK.shape[1], x_PBLW.shape[2], width // heads, mask):
-        from recollect.ops.softmax_attention import triton_kernel
-
+    if kernel := _kernel(x_PBLW, where_BK.shape[1], x_PBLW.shape[2], width // heads, mask):
         product_PBLE = linear(x_PBLW, weight_PWE)
-        return triton_kernel.joint_attention_at(
-            q_PBHKD, product_PBLE, bias_PE, heads, where_BK, mask
-        )
+        return kernel.joint_attention_at(q_PBHKD, product_PBLE, bias_PE, heads, where_BK, mask)
     k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWE, bias_PE, 2, heads)
-    return attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None, mask)
+    return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, None, mask)
 
 
-def _kernel(q_PBHKD: Tensor, k_PBHLD: Tensor, mask: Mask | None) -> ModuleType | None:
-    """Return the kernel for these heads, or None if PyTorch's own is better."""
-    queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
-    if _is_short(k_PBHLD, queries, length, width, mask):
-        from recollect.ops.softmax_attention import triton_kernel
-
-        return triton_kernel
-    if mask is not None and use_triton(k_PBHLD):
-        from recollect.ops.softmax_attention import triton_long
-
-        return triton_long if triton_long.fits(width) else None
-    return None
-
-
-def _is_short(like: Tensor, queries: int, length: int, width: int, mask: Mask | None) -> bool:
-    """Whether there is a kernel that holds a whole sequence of a head of this width."""
+def _kernel(
+    like: Tensor, queries: int, length: int, width: int, mask: Mask | None
+) -> ModuleType | None:
+    """Return the kernel for heads of this width, or None if PyTorch's own is better."""
     if not use_triton(like):
-        return False
-    from recollect.ops.softmax_attention import triton_kernel
+        return None
+    from recollect.ops.softmax_attention import triton_kernel, triton_long
 
-    return triton_kernel.fits(queries, length, width, mask is not None)
+    if triton_kernel.fits(queries, length, width, mask is not None):
+        return triton_kernel
+    return triton_long if mask is not None and triton_long.fits(width) else None

@@ -64,7 +64,7 @@ def joint_attention(
     The bias of the product is added here, where its elements are read, and its gradient is one
     tensor, as the product is.
     """
-    return _Joint.apply(None, _parts(product_PBLC, 3, heads), _parts(bias_PC, 3, heads), None, mask)
+    return _Joint.apply(None, *parts_of(product_PBLC, bias_PC, 3, heads), None, mask)
 
 
 def joint_attention_at(
@@ -78,15 +78,17 @@ def joint_attention_at(
     """Return y_PBHKD for queries at the positions `where`; keys and values are one product and come
     with their biases.
     """
-    return _Joint.apply(
-        q_PBHKD, _parts(product_PBLC, 2, heads), _parts(bias_PC, 2, heads), where_BK, mask
+    return _Joint.apply(q_PBHKD, *parts_of(product_PBLC, bias_PC, 2, heads), where_BK, mask)
+
+
+def parts_of(
+    product_PBLC: Tensor, bias_PC: Tensor, parts: int, heads: int
+) -> tuple[Tensor, Tensor]:
+    """Return views of a product, (parts, P, B, H, L, D), and of its bias, (parts, P, H, D)."""
+    stack, biases = (
+        x.unflatten(-1, (parts, heads, -1)).movedim(-3, 0) for x in (product_PBLC, bias_PC)
     )
-
-
-def _parts(x: Tensor, parts: int, heads: int) -> Tensor:
-    """Return views: a product (P, B, L, C) as (parts, P, B, H, L, D), a bias (parts, P, H, D)."""
-    x = x.unflatten(-1, (parts, heads, -1)).movedim(-3, 0)
-    return x.transpose(-3, -2) if x.dim() == 6 else x
+    return stack.transpose(-3, -2), biases
 
 
 class _Attention(torch.autograd.Function):
@@ -124,18 +126,16 @@ class _Joint(torch.autograd.Function):
         y = heads_together(first)
         where = None if where is None else where.contiguous()
         keep_mask(ctx, mask, q, stack, biases, where)
-        _launch(_forward, _tensors(q, stack), biases, (y,), where, mask)
+        _launch(_forward, beside(q, stack), biases, (y,), where, mask)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (q, stack, biases, where), mask = kept_tensors(ctx)
-        dstack = torch.empty_strided(
-            stack.shape, _dense_strides(stack), dtype=stack.dtype, device=stack.device
-        )
+        dstack = like_product(stack)
         dq = None if q is None else heads_together(q)
-        others = (grads[0], *_tensors(dq, dstack))
-        _launch(_backward, _tensors(q, stack), biases, others, where, mask)
+        others = (grads[0], *beside(dq, dstack))
+        _launch(_backward, beside(q, stack), biases, others, where, mask)
         return dq, dstack, dstack.sum((2, 4), dtype=torch.float32), None, None
 
 
@@ -150,17 +150,19 @@ def kept_tensors(ctx: Any) -> tuple[tuple[Any, ...], Mask | None]:
     return tuple(tensors), None if stream_P is None else Mask(stream_P, ctx.share)
 
 
-def _tensors(q: Tensor | None, stack: Tensor) -> tuple[Tensor, ...]:
+def beside(q: Tensor | None, stack: Tensor) -> tuple[Tensor, ...]:
+    """Return q, k and v, of which q may be apart from the stack."""
     return tuple(stack) if q is None else (q, *stack)
 
 
-def _dense_strides(stack: Tensor) -> tuple[int, ...]:
-    """Return the strides of a product with adjacent parts, so that its gradient can be used as a
-    product's gradient without a copy.
+def like_product(stack: Tensor) -> Tensor:
+    """Return an empty stack whose parts are adjacent, as a product's are, so that as a product's
+    gradient it needs no copy.
     """
     parts, _, batch, heads, length, width = stack.shape
     row = parts * heads * width
-    return heads * width, batch * length * row, length * row, width, row, 1
+    strides = heads * width, batch * length * row, length * row, width, row, 1
+    return torch.empty_strided(stack.shape, strides, dtype=stack.dtype, device=stack.device)
 
 
 def heads_together(like_PBHLD: Tensor) -> Tensor:
@@ -182,12 +184,8 @@ def _launch(
     arguments: list[Any] = []
     for tensor in (*inputs, *others):
         arguments += [tensor, *tensor.stride()]
-    # A bias is (P, H, D) with D dense; separate queries have theirs added already.
-    shifts: list[Tensor | None] = [None] * 3
-    if biases is not None:
-        shifts[-len(biases) :] = list(biases)
-    for shift in shifts:
-        arguments += [shift, 0, 0] if shift is None else [shift, shift.stride(0), shift.stride(1)]
+    for shift in shift_arguments(biases):
+        arguments += shift
     block_queries, block_length, block_width = (
         max(16, triton.next_power_of_2(size)) for size in (queries, length, width)
     )
@@ -211,6 +209,16 @@ def _launch(
     )
 
 
+def shift_arguments(biases: Tensor | None) -> list[list[Any]]:
+    """Return a kernel's pointer and strides of the bias of q, of k and of v. A bias is (P, H, D)
+    with D dense; separate queries have theirs added already.
+    """
+    shifts: list[Tensor | None] = [None] * 3
+    if biases is not None:
+        shifts[-len(biases) :] = list(biases)
+    return [[x, 0, 0] if x is None else [x, x.stride(0), x.stride(1)] for x in shifts]
+
+
 def mask_arguments(mask: Mask | None) -> tuple[Tensor | None, int, float]:
     """Return a kernel's stream, the smallest number that is kept, and the fraction that is kept."""
     return (None, 0, 1.0) if mask is None else (mask[0], least_kept(mask.share), 1 - mask.share)
@@ -221,6 +229,17 @@ def tile(pointer, stride_p, stride_b, stride_h, stride_l, stride_d, p, b, h, row
     """Return the pointers of some positions and channels of one sequence and head."""
     start = pointer + p * stride_p + b * stride_b + h * stride_h
     return start + rows[:, None] * stride_l + columns[None, :] * stride_d
+
+
+@triton.jit
+def shift_of(shift_ptr, shift_p, shift_h, p, h, columns, width):
+    """Return the bias of one head; zeros if it is added already."""
+    shift = tl.zeros([columns.shape[0]], tl.float32)
+    if shift_ptr is not None:
+        shift = tl.load(
+            shift_ptr + p * shift_p + h * shift_h + columns, mask=columns < width, other=0.0
+        ).to(tl.float32)
+    return shift
 
 
 @triton.jit
@@ -235,9 +254,7 @@ def _read(
         other=0.0,
     )
     if shift_ptr is not None:
-        shift = tl.load(
-            shift_ptr + p * shift_p + h * shift_h + columns, mask=columns < width, other=0.0
-        )
+        shift = shift_of(shift_ptr, shift_p, shift_h, p, h, columns, width)
         x = tl.where(inside, x.to(tl.float32) + shift[None, :], 0.0).to(x.dtype)
     return x
 

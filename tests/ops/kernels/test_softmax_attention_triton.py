@@ -164,59 +164,138 @@ def test_queries_at_a_few_positions(shape, dtype, tolerance):
         assert float((one.double() - other).abs().max()) < tolerance * largest
 
 
-@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_parts_of_one_product_come_with_its_bias(shape, asked):
-    """The gradient of the product is one tensor, that of the bias its sum over rows."""
+JOINT = [(attention, shape, None) for shape in SHAPES]
+JOINT += [(attention, shape, 0.1) for shape in SHAPES if shape[3] <= 64]
+JOINT += [(long_attention, shape, 0.1) for shape in (*LONG, (2, 2, 4, 67, 12), SHAPES[1])]
+JOINT += [(long_attention, LONG[0], None)]
+
+
+def joint_tensors(
+    shape: tuple[int, ...], asked: int | None
+) -> tuple[list[Tensor], Tensor, Tensor | None]:
+    """A product, its bias and queries apart, the gradient of an output, and positions."""
     population, batch, heads, length, width = shape
-    parts_of = 3 if asked is None else 2
+    channels = (3 if asked is None else 2) * heads * width
     generator = torch.Generator().manual_seed(4)
 
     def made(*size: int) -> Tensor:
         return torch.randn(size, generator=generator).to(DEVICE)
 
-    product, bias = (
-        made(population, batch, length, parts_of * heads * width),
-        made(population, parts_of * heads * width),
-    )
+    product, bias = made(population, batch, length, channels), made(population, channels)
     where_BK = (
         None
         if asked is None
         else torch.randint(length, (batch, asked), generator=generator).to(DEVICE)
     )
     q = made(population, batch, heads, asked or 1, width)
-    g = made(population, batch, heads, asked or length, width)
+    return [product, bias, q], made(population, batch, heads, asked or length, width), where_BK
 
-    def by_kernel(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
-        if where_BK is None:
-            return attention.joint_attention(product, bias, heads)
-        return attention.joint_attention_at(q, product, bias, heads, where_BK)
 
-    def plain(product: Tensor, bias: Tensor, q: Tensor) -> Tensor:
-        *first, k, v = (
-            (product + bias[:, None, None])
-            .unflatten(-1, (parts_of, heads, width))
-            .permute(3, 0, 1, 4, 2, 5)
-        )
-        places = (
-            torch.arange(length, device=DEVICE).expand(batch, -1) if where_BK is None else where_BK
-        )
-        unseen = places[..., None] < torch.arange(length, device=DEVICE)
-        scores = (first[0] if first else q) @ k.mT / width**0.5
-        return scores.masked_fill(unseen[None, :, None], float("-inf")).softmax(-1) @ v
+def mask_of(population: int, share: float | None) -> Mask | None:
+    streams_P = torch.arange(population, device=DEVICE) * 977 + 5
+    return None if share is None else Mask(streams_P, share)
 
-    used = [product, bias] if asked is None else [product, bias, q]
 
-    def outcome(function, dtype: torch.dtype) -> list[Tensor]:
-        tensors = [x.to(dtype).detach().requires_grad_() for x in (product, bias, q)]
-        y = function(*tensors)
-        return [y, *torch.autograd.grad(y, tensors[: len(used)], g.to(dtype))]
+def joint_results(
+    kernel, tensors: list[Tensor], g: Tensor, where_BK: Tensor | None, mask: Mask | None
+) -> list[Tensor]:
+    """Output and gradients; of the queries too if they are apart."""
+    product, bias, q = (x.detach().requires_grad_() for x in tensors)
+    heads = q.shape[2]
+    if where_BK is None:
+        y = kernel.joint_attention(product, bias, heads, mask)
+        return [y.detach(), *torch.autograd.grad(y, (product, bias), g)]
+    y = kernel.joint_attention_at(q, product, bias, heads, where_BK, mask)
+    return [y.detach(), *torch.autograd.grad(y, (product, bias, q), g)]
 
-    for one, other in zip(
-        outcome(by_kernel, torch.float32), outcome(plain, torch.float64), strict=True
-    ):
-        one, other = one.detach(), other.detach()
+
+class ByParts:
+    """The plain form of a kernel's functions."""
+
+    @staticmethod
+    def joint_attention(
+        product: Tensor, bias: Tensor, heads: int, mask: Mask | None = None
+    ) -> Tensor:
+        q, k, v = parts_with_bias(product, bias, 3, heads)
+        return plain_form.attention(q, k, v, None, mask)
+
+    @staticmethod
+    def joint_attention_at(
+        q: Tensor,
+        product: Tensor,
+        bias: Tensor,
+        heads: int,
+        where_BK: Tensor,
+        mask: Mask | None = None,
+    ) -> Tensor:
+        k, v = parts_with_bias(product, bias, 2, heads)
+        return plain_form.attention_at(q, k, v, where_BK, None, mask)
+
+
+def parts_with_bias(product: Tensor, bias: Tensor, parts_of: int, heads: int) -> Tensor:
+    shifted = product + bias[:, None, None].to(product.dtype)
+    return shifted.unflatten(-1, (parts_of, heads, -1)).permute(3, 0, 1, 4, 2, 5)
+
+
+def least_scale(wanted: list[Tensor]) -> float:
+    """The gradient of a score is a difference: where it is small, its error is of the terms' size.
+
+    The gradient of a bias is a sum over rows, larger than its terms.
+    """
+    y, product_gradient, _, *rest = wanted
+    return max(float(x.abs().max()) for x in (y, product_gradient, *rest))
+
+
+@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
+@pytest.mark.parametrize(
+    ("kernel", "shape", "share"), JOINT, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_parts_of_one_product_come_with_its_bias(kernel, shape, share, asked):
+    """The gradient of the product is one tensor, that of the bias its sum over rows."""
+    tensors, g, where_BK = joint_tensors(shape, asked)
+    mask = mask_of(shape[0], share)
+    found = joint_results(kernel, tensors, g, where_BK, mask)
+    wanted = joint_results(ByParts, [x.double() for x in tensors], g.double(), where_BK, mask)
+    assert found[1].is_contiguous()
+    least = least_scale(wanted) if kernel is long_attention else 1e-3
+    for one, other in zip(found, wanted, strict=True):
         assert one.shape == other.shape
         assert float((one.double() - other).abs().max()) < 5e-6 * max(
-            float(other.abs().max()), 1e-3
+            float(other.abs().max()), least
         )
+
+
+# Three bits more than bf16, which the interpreter does not know.
+HALF, HALF_TOLERANCE = (torch.bfloat16, 2e-2) if DEVICE == "cuda" else (torch.float16, 2.5e-3)
+
+
+@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
+@pytest.mark.parametrize(
+    ("kernel", "shape", "share"), JOINT, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_a_product_in_half_precision_comes_with_a_bias_in_float32(kernel, shape, share, asked):
+    """As under autocast."""
+    (product, bias, q), g, where_BK = joint_tensors(shape, asked)
+    mask = mask_of(shape[0], share)
+    product, q, g = (x.to(HALF) for x in (product, q, g))
+    found = joint_results(kernel, [product, bias, q], g, where_BK, mask)
+    assert [x.dtype for x in found[:3]] == [HALF, HALF, torch.float32]
+    exact = [x.double() for x in (product, bias, q)]
+    wanted = joint_results(ByParts, exact, g.double(), where_BK, mask)
+    for one, other in zip(found, wanted, strict=True):
+        largest = max(float(other.abs().max()), least_scale(wanted))
+        assert float((one.double() - other).abs().max()) < HALF_TOLERANCE * largest
+
+
+@pytest.mark.parametrize("asked", [None, 3], ids=["everywhere", "at three positions"])
+def test_bits_of_a_member_do_not_depend_on_the_others(asked):
+    """Not even those of the sum over rows that is the gradient of a bias."""
+    tensors, g, where_BK = joint_tensors((3, 2, 2, 70, 8), asked)
+    mask = mask_of(3, 0.1)
+    assert mask is not None
+    together = joint_results(long_attention, tensors, g, where_BK, mask)
+    alone = joint_results(
+        long_attention, [x[1:2] for x in tensors], g[1:2], where_BK, Mask(mask.stream_P[1:2], 0.1)
+    )
+    for one, other in zip(together, alone, strict=True):
+        assert torch.equal(one[1:2], other)
