@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.linear import sum_over_rows
 from recollect.ops.selective_scan.triton_scan import base_two, run_backward, run_forward
 from recollect.ops.selective_scan.triton_tiles import LOG2E
 
@@ -112,14 +113,15 @@ class _SelectiveScan(torch.autograd.Function):
         dbias = draw.sum((1, 2), dtype=torch.float32)
         if joined:
             weight = torch.cat((torch.bmm(select[:, :, :rank], up), select[:, :, rank:]), 2)
-            dweight = _over_rows(u, dproduct)
+            dweight = sum_over_rows(u.flatten(1, 2), dproduct.flatten(1, 2))
             dlow = dweight[:, :, :channels]
             dselect = torch.cat((torch.bmm(dlow, up.mT), dweight[:, :, channels:]), 2)
             dup = torch.bmm(select[:, :, :rank].mT, dlow)
         else:
             weight = select
             dproduct[..., :rank] = _times(draw, up.mT)
-            dselect, dup = _over_rows(u, dproduct), _over_rows(product[..., :rank], draw)
+            dselect = sum_over_rows(u.flatten(1, 2), dproduct.flatten(1, 2))
+            dup = sum_over_rows(product[..., :rank].flatten(1, 2), draw.flatten(1, 2))
         du.flatten(1, 2).baddbmm_(dproduct.flatten(1, 2), weight.mT)
         # A = -exp(a_log), so da_log = A dA.
         return du, dselect.float(), dup.float(), dbias, da_PEN * a, dskip, None, None
@@ -127,11 +129,6 @@ class _SelectiveScan(torch.autograd.Function):
 
 def _times(x_PBLI: Tensor, weight_PIO: Tensor) -> Tensor:
     return torch.bmm(x_PBLI.flatten(1, 2), weight_PIO).view(*x_PBLI.shape[:3], -1)
-
-
-def _over_rows(x_PBLI: Tensor, y_PBLO: Tensor) -> Tensor:
-    """Return the sum over rows of outer products, (P, I, O)."""
-    return torch.bmm(x_PBLI.flatten(1, 2).mT, y_PBLO.flatten(1, 2))
 
 
 def _states(product_PBLO: Tensor, states: int) -> tuple[Tensor, Tensor]:
