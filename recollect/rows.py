@@ -3,7 +3,8 @@
 No SQL and no torch.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from recollect.spec.recipes import recipe_of
@@ -94,3 +95,8 @@ class RunRow:
         if self.status == "failed":
             return None
         return self.exact if self.score_name == "exact" else self.accuracy
+
+
+def as_running(rows: Sequence[RunRow], run_ids: Collection[str]) -> list[RunRow]:
+    """The rows, with these runs in training."""
+    return [replace(row, status="running") if row.run_id in run_ids else row for row in rows]

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from recollect.errors import Stopped
-from recollect.rows import RunRow
+from recollect.rows import RunRow, as_running
 from recollect.running.budget import SPENT, Budget
 from recollect.running.pack_queue import Selection
 from recollect.running.planning.cost import evaluation_stretch
@@ -24,7 +24,6 @@ from recollect.running.planning.memory import FULL
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.priority import Stage
 from recollect.running.planning.speed import SpeedModel, WorkLeft, guessed_s
-from recollect.running.processes.stages import as_running
 from recollect.running.shapes import Shapes
 from recollect.running.worker import Worker, no_more
 from recollect.spec.run import RunSpec

@@ -74,8 +74,9 @@ def order_of(
 ) -> NextStage:
     """Return a function that chooses the next stage of the folder from its rows.
 
-    The function returns None when nothing requested is left. `wanted`: rounds of the following
-    sweeps are added until the stage has this many runs. `first`: names of sweeps that come before
+    The function returns None when nothing requested is left. `wanted`: the number of runs that a
+    stage should have; rounds of the following sweeps are added to a round, and runs of later stages
+    of the sweep to another stage. `first`: names of sweeps that come before
     the others.
     """
     searched, in_full = searched_sweeps(store), set(_names(store, _NOTES[IN_FULL]))
@@ -105,7 +106,7 @@ def order_of(
                         likely = {_id(cell): likely_runs(search, cell) for cell in cells}
                         listen(SearchRound(name, text, likely))
             elif within_budget and name not in in_full:
-                stage = next_stage(own)
+                stage = next_stage(own, wanted)
             else:
                 todo = tuple(row.run_id for row in own if row.status == "todo")
                 stage = Stage("rest", todo) if todo else None

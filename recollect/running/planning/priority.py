@@ -18,11 +18,14 @@ is next:
   rest     everything else, rates before seeds
 
 So a cell that is solved at every rate, or at chance at every rate, gets nothing more before `rest`.
+
+A GPU trains several runs in hardly more time than one. There, runs of the following stages are
+added to a stage until it has enough, as if the runs before them were in training.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from recollect.analysis import (
@@ -34,7 +37,7 @@ from recollect.analysis import (
     group_cells,
     is_sparse_rate,
 )
-from recollect.rows import RunRow
+from recollect.rows import RunRow, as_running
 from recollect.running.searching.rounds import todo_rows
 
 COARSE = 0.6  # decades
@@ -61,11 +64,25 @@ class Stage:
     ranks: Mapping[str, int] = field(default_factory=dict)
 
 
-def next_stage(rows: Sequence[RunRow]) -> Stage | None:
-    """The next stage, or None when nothing is todo."""
+def next_stage(rows: Sequence[RunRow], wanted: int = 1) -> Stage | None:
+    """The next stage, with at least `wanted` runs if so many are todo; None when nothing is.
+
+    Runs that were begun are always a stage of their own.
+    """
     begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
     if begun:
         return Stage("begun", begun)
+    stage = _first_stage(rows)
+    while stage is not None and len(stage.run_ids) < wanted:
+        rows = as_running(rows, stage.run_ids)
+        following = _first_stage(rows)
+        if following is None:
+            break
+        stage = replace(stage, run_ids=stage.run_ids + following.run_ids)
+    return stage
+
+
+def _first_stage(rows: Sequence[RunRow]) -> Stage | None:
     cells = [cell for cell in group_cells(rows) if any(row.status == "todo" for row in cell.rows)]
     for name, choose in _STAGES.items():
         chosen = tuple(row.run_id for cell in cells for row in choose(cell))

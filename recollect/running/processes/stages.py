@@ -6,10 +6,9 @@ wait count as running, so a cell gets its next round only after the last one has
 Within a budget the runs depend on time anyway, so each choice uses the rows as they are then.
 """
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.rows import RunRow
+from recollect.rows import as_running
 from recollect.running.budget import Budget
 from recollect.running.planning.order import NextStage
 from recollect.running.planning.priority import Stage
@@ -53,8 +52,3 @@ class SharedStages:
             replace(stage, run_ids=run_ids),
             frozenset((run_id, attempts[run_id]) for run_id in run_ids),
         )
-
-
-def as_running(rows: Sequence[RunRow], run_ids: Collection[str]) -> list[RunRow]:
-    """The rows, with these runs in training."""
-    return [replace(row, status="running") if row.run_id in run_ids else row for row in rows]

@@ -107,6 +107,36 @@ def test_cells_are_compared_by_all_but_rate_and_seed():
     assert (name, len(runs)) == ("coarse", len(COARSE))
 
 
+# ---- stages that fill a GPU ----
+
+
+def test_a_stage_is_filled_with_the_runs_that_follow():
+    """Three rates, of which one is Zoology's: that one first, then the others, then more seeds."""
+    rows = planned({}, rates=(5e-3, 1e-2, 3e-2))
+    specs = {row.run_id: row.spec for row in rows}
+    for wanted in (1, 2, 4, 9, 16):
+        stage = next_stage(rows, wanted)
+        assert stage is not None
+        assert stage.name == "coarse"
+        runs = [(specs[i]["seed"], specs[i]["train"]["lr"]) for i in stage.run_ids]
+        assert len(runs) == len(set(runs)) >= min(wanted, 9)
+        assert runs[0] == (1, 1e-2)
+        assert [seed for seed, _ in runs] == sorted(seed for seed, _ in runs)
+
+
+def test_a_stage_that_is_large_enough_gets_no_more():
+    assert next_stage(planned({}), len(COARSE)) == next_stage(planned({}))
+
+
+def test_what_was_begun_is_not_filled_up():
+    rows = planned({})
+    begun = make_row("mamba", 3e-1, 3, None, "todo", attempt=1)
+    rows = [begun if row.run_id == begun.run_id else row for row in rows]
+    stage = next_stage(rows, 16)
+    assert stage is not None
+    assert stage.run_ids == (begun.run_id,)
+
+
 # ---- edges ----
 
 
