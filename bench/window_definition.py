@@ -18,7 +18,7 @@ import numpy as np
 
 from recollect.analysis import TAUS, Cell, find_window, group_cells
 from recollect.analysis.seeds import percentile_interval, resample
-from recollect.analysis.seeds.resampling import draw_means, draw_windows
+from recollect.analysis.seeds.other_seeds import draw_means, draw_windows
 from recollect.analysis.windows import best_index
 from recollect.reports.paper.evidence import join_stores, load_stores
 from recollect.spec.recipes import recipe_of
@@ -73,11 +73,11 @@ def compare_windows(cells: Sequence[Cell]) -> None:
 def compare_intervals(cells: Sequence[Cell]) -> None:
     counted = 0
     for cell in cells:
-        means, drawn = draw_means(cell), draw_windows(cell, TAUS)
-        if means is None or drawn is None:
+        made, drawn = draw_means(cell), draw_windows(cell, TAUS)
+        if made is None or drawn is None:
             continue
         counted += 1
-        rates = [rate.lr for rate in cell.scored_rates]
+        rates, means = made
         for tau, found in zip(TAUS, drawn, strict=True):
             before = np.array([width_around_best(rates, row, tau) for row in means.tolist()])
             ends = percentile_interval(before), percentile_interval(found.widths)

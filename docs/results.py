@@ -52,9 +52,10 @@ that differs from one says in what.
 
 W(τ) is a window: the decades of the widest contiguous range of learning rates where the mean score
 over seeds is at least τ, and somewhere the best to 0.01; ≥ where the grid ended first. In square
-brackets: 95 % bootstrap intervals over seeds, where every rate has three or more. ~ marks a window
-that untrained runs of its grid may move by more than {TOLERANCE:g} decades, in braces from where to
-where; * marks the best score of a single seed.
+brackets: where it should lie with other seeds (95 %;
+[how often that holds](decisions/intervals-over-seeds.md)). ~ marks a window that untrained runs of
+its grid may move by more than {TOLERANCE:g} decades, in braces from where to where; * marks the
+best score of a single seed.
 """
 BOUND = "the difference is a bound of one side alone"
 

@@ -1,14 +1,15 @@
-"""Dependence of a window on the seeds: the window of every single seed, and a bootstrap.
+"""Dependence of a window on the seeds: the window of every single seed, and windows of others.
 
-Every draw of seeds (resampling.py) gives means and thereby a window. The intervals are the middle
-95 % of the widths, of the lower edges and of the upper edges. A draw whose mean never reaches tau
-has width 0 and no edges.
+Every draw of other seeds (other_seeds.py) gives means and thereby a window. The intervals are the
+middle 95 % of the widths, of the lower edges and of the upper edges. A draw whose mean never
+reaches tau has width 0 and no edges.
 """
 
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.resampling import Interval, draw_windows, percentile_interval
+from recollect.analysis.seeds.other_seeds import draw_windows
+from recollect.analysis.seeds.resampling import Interval, percentile_interval
 from recollect.analysis.windows import TAU, Window, find_window
 
 
@@ -19,8 +20,8 @@ class SeedSpread:
     seeds: int
     low: float  # the narrowest window of a single seed
     high: float
-    # 95 % bootstrap interval of the width of the mean's window; None while a rate has fewer than
-    # three seeds.
+    # Of the width of the mean's window if other seeds were trained, 95 %; None with fewer than
+    # three seeds, and while too few rates were tried.
     interval: Interval | None
     # The same for the window's edges, as rates; also None if no draw has a window.
     low_edge: Interval | None = None

@@ -1,19 +1,15 @@
 """W as a function of tau: the width of a cell's window for every score that may count as solved.
 
 A window's width depends on the threshold, and two models may change their order with it. Each point
-has a percentile bootstrap interval, with the seeds of every rate resampled.
+has an interval over other seeds (other_seeds.py).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.resampling import (
-    RESAMPLES,
-    Interval,
-    draw_windows,
-    percentile_interval,
-)
+from recollect.analysis.seeds.other_seeds import DRAWS, draw_windows
+from recollect.analysis.seeds.resampling import Interval, percentile_interval
 from recollect.analysis.windows import TAU, Window, find_window
 
 # The thresholds at which claims are judged: this package's, the study's, and one near the top.
@@ -28,18 +24,18 @@ class ThresholdWindow:
     tau: float
     decades: float  # 0 where the mean score never reaches tau
     is_open: bool  # the grid ends inside the window, so `decades` is a lower bound
-    interval: Interval | None  # of the decades, 95 %; None while a rate has fewer than three seeds
+    interval: Interval | None  # of the decades, 95 %; see SeedSpread
 
 
 def windows_by_threshold(
-    cell: Cell, taus: Sequence[float] = DRAWN_TAUS, resamples: int = RESAMPLES
+    cell: Cell, taus: Sequence[float] = DRAWN_TAUS, draws: int = DRAWS
 ) -> tuple[ThresholdWindow, ...]:
     """Return one point per tau, in their order; none before any run has a score."""
     rates = cell.scored_rates
     if not rates:
         return ()
     # The same draws serve every tau, so that within each draw the width never grows with tau.
-    drawn = draw_windows(cell, taus, resamples)
+    drawn = draw_windows(cell, taus, draws)
     intervals = [percentile_interval(own.widths) for own in drawn] if drawn else [None] * len(taus)
     lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
     return tuple(

@@ -14,7 +14,7 @@ from recollect.analysis.bands import BANDS, band
 from recollect.analysis.cells import Cell
 from recollect.analysis.curves import plateaus
 from recollect.analysis.seeds import windows_by_threshold
-from recollect.analysis.seeds.resampling import RESAMPLES
+from recollect.analysis.seeds.other_seeds import DRAWS
 from recollect.errors import SpecError
 from recollect.plotting.colours import (
     DARK_PAGE,
@@ -34,7 +34,7 @@ from recollect.rows import RunRow
 MAX_POINTS = 40  # points of one curve
 MAX_ALL_POINTS = 10_000  # points of all curves together: they are the largest part of a page
 MIN_POINTS = 8
-MOST_RESAMPLED = 40  # with more cells, intervals of windows against tau would take too long
+MOST_DRAWN = 40  # with more cells, intervals of windows against tau would take too long
 LINE_WIDTH = 2  # pixels; dashes are given in line widths
 # plotly's names for matplotlib's markers.
 SYMBOLS = {
@@ -65,10 +65,10 @@ def plot_data(
     labels = list(dict.fromkeys(label for label, _ in shown))
     steps: dict[tuple[int, ...], int] = {}
     points = max(MIN_POINTS, min(MAX_POINTS, MAX_ALL_POINTS // max(1, len(curves))))
-    resamples = RESAMPLES if len(summaries) <= MOST_RESAMPLED else 0
+    draws = DRAWS if len(summaries) <= MOST_DRAWN else 0
     cells = [
         _cell(summary, curves, steps, points)
-        | {"taus": _taus(summary.cell, resamples)}
+        | {"taus": _taus(summary.cell, draws)}
         | {
             "task": tasks.index(place.task),
             "width": widths.index(place.width),
@@ -136,7 +136,7 @@ def _cell(
     }
 
 
-def _taus(cell: Cell, resamples: int) -> list[list[Any]]:
+def _taus(cell: Cell, draws: int) -> list[list[Any]]:
     """Per tau: [tau, decades, whether the grid ended inside the window, low and high of the
     interval or null].
     """
@@ -147,7 +147,7 @@ def _taus(cell: Cell, resamples: int) -> list[list[Any]]:
             found.is_open,
             *(map(_rounded_decades, found.interval) if found.interval else (None, None)),
         ]
-        for found in windows_by_threshold(cell, resamples=resamples)
+        for found in windows_by_threshold(cell, draws=draws)
     ]
 
 

@@ -2,8 +2,8 @@
 window that the change gains or loses.
 
 One cell of a pair follows a recipe exactly. Settings for early stopping and evaluation do not count
-as a difference. The windows of both cells are measured (see searched.py). The interval is a
-percentile bootstrap over seeds, with independent draws for the two cells.
+as a difference. The windows of both cells are measured (see searched.py). The interval is where the
+gain should lie if both cells were trained with other seeds (analysis/seeds/other_seeds.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from recollect.analysis import Cell, group_cells
 from recollect.analysis.mixer_options import MIXER_OPTIONS, part_text
 from recollect.analysis.naming import Settings, differing_keys, short_labels
 from recollect.analysis.seeds import TAUS, Interval, percentile_interval
-from recollect.analysis.seeds.resampling import draw_windows
+from recollect.analysis.seeds.other_seeds import draw_windows
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
@@ -142,7 +142,7 @@ def _is_base(own: Settings, other: Settings, key: str, are_alike: bool) -> bool:
 
 
 class _Measured:
-    """A cell with the widths of its window over resampled seeds. Many pairs share it."""
+    """A cell with the widths of its window over other seeds. Many pairs share it."""
 
     def __init__(self, cell: Cell, taus: Sequence[float]):
         self.cell = cell
@@ -157,8 +157,8 @@ class _Measured:
         return window.decades if window else 0.0
 
     @cached_property
-    def resampled(self) -> "dict[float, Floats] | None":
-        """By tau, the width of the window in each resample; None if there are too few seeds.
+    def redrawn(self) -> "dict[float, Floats] | None":
+        """By tau, the width of the window in each draw; None if there are too few seeds.
 
         Every cell has its own draws, so that the two sides of a pair are independent.
         """
@@ -169,7 +169,7 @@ class _Measured:
 
 
 def _gain(before: _Measured, after: _Measured, tau: float) -> Gain:
-    first, second = before.resampled, after.resampled
+    first, second = before.redrawn, after.redrawn
     interval = percentile_interval(second[tau] - first[tau]) if first and second else None
     return Gain(
         tau,

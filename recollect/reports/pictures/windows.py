@@ -1,8 +1,8 @@
 """The windows of all mixers: a bar per mixer over learning rates, the widest on top.
 
 Shades are levels tau, from the palest for the requested level to darker ones for the usual levels
-above it. A thin line at each edge is the 95 % bootstrap interval of that edge over seeds. The white
-mark is the best rate. A mixer that reaches no level has its best score instead of a bar.
+above it. A thin line at each edge shows where that edge would lie with other seeds. The white mark
+is the best rate. A mixer that reaches no level has its best score instead of a bar.
 """
 
 import math
@@ -63,7 +63,7 @@ def draw(shown: Shown, look: Look) -> Figure:
             f"W(τ): the decades of learning rate, contiguous around a best one (white), at which "
             f"the mean {score} over {small_print.seeds_text(shown.runs)} is at least τ. Right: "
             f"W({look.tau:g}) in decades; ≥ and an arrow: the grid ended first. In brackets, and "
-            "as a thin line at each edge: 95 % bootstrap intervals over seeds."
+            "as a thin line at each edge: where it would lie with other seeds (95 %)."
         )
         if not all(map(is_searched, shown.runs)):
             what += " Rates tried: too few to know a window by."

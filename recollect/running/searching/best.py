@@ -10,8 +10,8 @@ A cell is searched in rounds, each large enough to be trained as one population:
           rate without a score, every seed of the others
 
 A cell is done when its best score is known to TOLERANCE, with the confidence stated in
-searching/prediction.py, and a rate that is as good has all its seeds. It is also done when no run
-is left that could tell more. Runs that are not needed stay todo.
+analysis/seeds/prediction.py, and a rate that is as good has all its seeds. It is also done when no
+run is left that could tell more. Runs that are not needed stay todo.
 """
 
 import math

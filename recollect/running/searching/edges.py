@@ -17,8 +17,8 @@ A cell is searched in rounds, each large enough to be trained as one population:
           best score is known too
 
 A cell is done when its width W(tau) is known to TOLERANCE decades, with the confidence stated in
-searching/prediction.py, or when no run is left that could tell more. Runs that are not needed stay
-todo.
+analysis/seeds/prediction.py, or when no run is left that could tell more. Runs that are not needed
+stay todo.
 """
 
 import math

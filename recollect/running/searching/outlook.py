@@ -2,7 +2,8 @@
 
 Window and best score are defined over all planned rates and seeds of the cell. Until all of them
 are trained, both are predicted: they are computed for every draw of the missing scores
-(searching/prediction.py). The interval that holds the middle CONFIDENCE of these values is known.
+(analysis/seeds/prediction.py). The interval that holds the middle CONFIDENCE of these values is
+known.
 """
 
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recollect.analysis import TAU, Cell, Window, find_window
-from recollect.running.searching.prediction import DRAWS, Prediction, middle, predict, tail_of
+from recollect.analysis.seeds.prediction import DRAWS, Prediction, middle, predict, tail_of
 
 
 @dataclass(frozen=True)

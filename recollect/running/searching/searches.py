@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.analysis import TAU, Cell, count_text
+from recollect.analysis.seeds.prediction import CONFIDENCE
 from recollect.rows import RunRow
 from recollect.running.searching import best, edges
 from recollect.running.searching.outlook import best_outlook, window_outlook
-from recollect.running.searching.prediction import CONFIDENCE
 
 MOST_NAMES = 6  # the most cells named in a line
 

@@ -163,7 +163,7 @@ def test_windows_against_tau_fall_and_have_intervals_from_three_seeds_on():
 
 
 def test_many_cells_have_no_intervals(monkeypatch):
-    monkeypatch.setattr("recollect.reports.page.plot_data.MOST_RESAMPLED", 0)
+    monkeypatch.setattr("recollect.reports.page.plot_data.MOST_DRAWN", 0)
     [cell] = data_of(make_sweep({1e-3: [1.0] * 3, 1e-2: [0.2] * 3}))["cells"]
     assert all(point[3:] == [None, None] for point in cell["taus"])
 

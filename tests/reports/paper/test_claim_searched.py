@@ -3,7 +3,7 @@
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -72,13 +72,26 @@ def test_without_texts_the_numbers_are_the_same(score, tau, rounds):
 def test_a_resample_is_known_as_well_as_what_was_trained():
     """The runs that were left out leave the same doubt, whatever seeds are drawn."""
     cell = searched(whole(lambda lr, seed: from_to(1e-3, 1e-2)(lr, seed) - 0.03 * (seed == 2)))
-    drawn = resample(cell, random.Random(1))
-    outlook, width = window_outlook(cell), drawn.window()
-    assert width
+    outlook = window_outlook(cell)
     assert outlook.low < outlook.high
+    drawn = next(one for one in drawn_cells(cell) if (width := one.window()) and not width.is_open)
+    width = drawn.window()
+    assert width
     found = window(drawn, "mamba", True, 0.9, True, cell)
     assert found.low - width.decades == pytest.approx(outlook.low - outlook.decades)
     assert found.high - width.decades == pytest.approx(outlook.high - outlook.decades)
+
+
+def test_a_resample_whose_window_is_open_leaves_its_width_open():
+    """A drawn run of a neighbour may solve the task at the lowest rate that was tried."""
+    cell = searched(whole(lambda lr, seed: from_to(1e-3, 1e-2)(lr, seed) - 0.03 * (seed == 2)))
+    drawn = next(one for one in drawn_cells(cell) if (width := one.window()) and width.is_open)
+    found = window(drawn, "mamba", True, 0.9, True, cell)
+    assert found.low < found.high == math.inf
+
+
+def drawn_cells(cell: Cell) -> Iterator[Cell]:
+    return (resample(cell, random.Random(number)) for number in range(100))
 
 
 def test_the_best_score_is_known_from_all_seeds_of_one_rate():

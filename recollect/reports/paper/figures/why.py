@@ -143,8 +143,8 @@ def _notes(causes: Sequence[Cause]) -> list[str]:
     bounds = any(gain.is_bound for cause in causes for gain in cause.gains[:1])
     notes = [
         f"W({_tau(causes)}): the decades of learning rate around a best one where the mean score "
-        f"over seeds is at least {_tau(causes)}; 0 where it is nowhere. Intervals: 95 %, seeds "
-        "drawn again, both sides independently."
+        f"over seeds is at least {_tau(causes)}; 0 where it is nowhere. Intervals: where the gain "
+        "would lie if both sides were trained with other seeds (95 %)."
     ]
     if bounds:
         notes.append("Bound: a grid of rates ended inside one of the two windows.")

@@ -1,6 +1,7 @@
-"""Prediction of missing scores: random draws of the mean scores of a complete cell.
+"""Prediction of scores that were not measured: of missing runs, and of other seeds.
 
-Each draw fills in the missing scores. A missing score is drawn as follows:
+A prediction draws the mean scores of a complete cell: each draw fills in the missing scores. A
+score is drawn as follows:
 
   rate with some seeds      the score of one of its seeds, or of a seed at the nearest tried rate on
                             either side, whose weight falls with its distance: near an edge seeds
@@ -20,8 +21,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple, Self
 
-from recollect.analysis import Cell, mean_score
+from recollect.analysis.cells import Cell
+from recollect.analysis.windows import mean_score
 
 CONFIDENCE = 0.9  # a value is known within the interval that holds this share of the draws
 DRAWS = 200
@@ -48,16 +51,35 @@ class Prediction:
     means: tuple[tuple[float, ...], ...]  # by draw, then by place
 
 
+class _Known(NamedTuple):
+    """What a prediction depends on, by rate of the cell."""
+
+    rates: tuple[float, ...]
+    planned: tuple[int, ...]  # runs that have or may get a score
+    scores: Scores
+    chance: float
+    lost: tuple[float, ...]  # see _lost_shares
+
+    @classmethod
+    def of(cls, cell: Cell) -> Self:
+        return cls(
+            tuple(rate.lr for rate in cell.rates),
+            # A failed run will never have a score.
+            tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
+            tuple(tuple(rate.scores.values()) for rate in cell.rates),
+            cell.chance,
+            _lost_shares([rate.scores for rate in cell.rates], cell.chance),
+        )
+
+
 def predict(cell: Cell) -> Prediction:
     """Predict the mean scores of a cell. Requires a cell with at least one score."""
-    return _predict(
-        tuple(rate.lr for rate in cell.rates),
-        # A failed run will never have a score.
-        tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
-        tuple(tuple(rate.scores.values()) for rate in cell.rates),
-        cell.chance,
-        _lost_shares([rate.scores for rate in cell.rates], cell.chance),
-    )
+    return _predict(_Known.of(cell))
+
+
+def pools_of(cell: Cell) -> list["Pool"]:
+    """By rate that has or may get a score. Requires a cell with at least one score."""
+    return _pools(_Known.of(cell))
 
 
 def middle(values: Sequence[float]) -> tuple[float, float]:
@@ -73,18 +95,15 @@ def tail_of(number: int) -> int:
 
 
 @lru_cache(maxsize=4096)  # called after every round, for all cells
-def _predict(
-    rates: tuple[float, ...],
-    planned: tuple[int, ...],
-    scores: Scores,
-    chance: float,
-    lost: tuple[float, ...],
-) -> Prediction:
-    places = tuple(index for index, count in enumerate(planned) if count)
-    missing = [_Missing(index, rates, planned, scores, chance, lost[index]) for index in places]
+def _predict(known: _Known) -> Prediction:
+    pools = _pools(known)
     draw = random.Random(SEED)
-    means = tuple(tuple(rate.draw_mean(draw) for rate in missing) for _ in range(DRAWS))
-    return Prediction(places, tuple(rates[index] for index in places), means)
+    means = tuple(tuple(pool.draw_mean(draw) for pool in pools) for _ in range(DRAWS))
+    return Prediction(tuple(pool.place for pool in pools), tuple(pool.lr for pool in pools), means)
+
+
+def _pools(known: _Known) -> list["Pool"]:
+    return [Pool(index, known) for index, count in enumerate(known.planned) if count]
 
 
 def _lost_shares(scores: Sequence[Mapping[int, float]], chance: float) -> tuple[float, ...]:
@@ -108,47 +127,51 @@ def _lost_shares(scores: Sequence[Mapping[int, float]], chance: float) -> tuple[
     return tuple(share if index in between else 0.0 for index in range(len(scores)))
 
 
-class _Missing:
-    """The missing scores of one rate: their possible values and weights."""
+class Pool:
+    """What scores of one rate are drawn from."""
 
-    def __init__(
-        self,
-        index: int,
-        rates: tuple[float, ...],
-        planned: tuple[int, ...],
-        scores: Scores,
-        chance: float,
-        lost: float,
-    ):
-        self.own, self.count = scores[index], planned[index] - len(scores[index])
-        self.chance, self.lost = chance, lost
+    def __init__(self, place: int, known: _Known):
+        rates, scores = known.rates, known.scores
+        self.place, self.lr, self.chance = place, rates[place], known.chance
+        self.own, self.planned = scores[place], known.planned[place]
+        self.lost = known.lost[place]
         sides = [
-            _nearest(index, range(index - 1, -1, -1), rates, scores, chance),
-            _nearest(index, range(index + 1, len(rates)), rates, scores, chance),
+            _nearest(place, range(place - 1, -1, -1), rates, scores, self.chance),
+            _nearest(place, range(place + 1, len(rates)), rates, scores, self.chance),
         ]
-        if self.own:
-            pairs = [(score, 1.0) for score in self.own] + [
-                (score, weight * math.exp(-away / NEIGHBOUR_DECADES) / len(there))
-                for weight, (there, away) in zip((LOWER, HIGHER), sides, strict=True)
-                for score in there
-            ]
-            self.values, self.weights = zip(*pairs, strict=True)
-        else:
-            self.sides, self.nearness = [there for there, _ in sides], [1 / d for _, d in sides]
+        # With scores of its own: the values of one seed, with weights.
+        pairs = [(score, 1.0) for score in self.own] + [
+            (score, _weight(away, is_higher) / len(there))
+            for is_higher, (there, away) in zip((False, True), sides, strict=True)
+            for score in there
+        ]
+        self.values, self.weights = zip(*pairs, strict=True)
+        # Without: the side that all seeds are drawn from, with weights.
+        self.sides, self.nearness = [there for there, _ in sides], [1 / d for _, d in sides]
 
     def draw_mean(self, draw: random.Random) -> float:
-        """Draw the mean score over all seeds of the rate."""
-        if self.count <= 0:
+        """Draw the mean score over all seeds of the rate: the scores it has and missing ones."""
+        count = self.planned - len(self.own)
+        if count <= 0:
             return mean_score(self.own)
         if self.own:
-            found = draw.choices(self.values, self.weights, k=self.count)
+            found = draw.choices(self.values, self.weights, k=count)
         elif draw.random() < SURPRISE:
-            found = [draw.random()] * self.count
+            found = [draw.random()] * count
         else:
-            found = draw.choices(draw.choices(self.sides, self.nearness)[0], k=self.count)
+            found = draw.choices(draw.choices(self.sides, self.nearness)[0], k=count)
         if self.lost:
             found = [self.chance if draw.random() < self.lost else score for score in found]
         return mean_score((*self.own, *(_noisy(score, self.chance, draw) for score in found)))
+
+
+def neighbour_weight(lr: float, other: float, is_higher: bool) -> float:
+    """The weight of all seeds of a neighbouring rate, where a seed of the rate itself has 1."""
+    return _weight(abs(math.log10(other / lr)), is_higher)
+
+
+def _weight(away: float, is_higher: bool) -> float:
+    return (HIGHER if is_higher else LOWER) * math.exp(-away / NEIGHBOUR_DECADES)
 
 
 def _nearest(
