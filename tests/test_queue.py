@@ -14,6 +14,10 @@ from recollect.spec.sweep import Sweep, read_sweep
 QUEUE = Path(__file__).parents[1] / "results" / "h200" / "queue"
 FILES = sorted(QUEUE.glob("*.toml"))
 PARTS = ("campaign:next:", "campaign:solving:")
+VARIED = {
+    "campaign:next:mamba-fp32": "precision fp32",
+    "campaign:next:attention": "dropout=0",
+}
 ZOOLOGY = {1e-4, 4.642e-4, 2.154e-3, 1e-2}
 
 
@@ -50,6 +54,5 @@ def test_all_of_it_is_one_recipe(file):
     wanted = "zoology" if sweep.name.endswith(":zoology") else "study"
     firsts = {run.shape_id: run for run in sweep.runs}.values()
     recipes = {recipe_of(run.model_dump(mode="json")) for run in firsts}
-    # Table 4 is about positions, and one file about a change of precision.
-    varied = "precision fp32" if sweep.name.endswith("-fp32") else "positions "
+    varied = VARIED.get(sweep.name, "positions ")  # Table 4 is about positions
     assert {name.split(f" but {varied}")[0] for name in recipes} == {wanted}

@@ -180,7 +180,10 @@ def figure(
     from recollect.spec.base import shorten, suggest
 
     if name not in (known := {*completing.figures()}):
-        raise SpecError(f"{shorten(name)}: no figure of that name; {suggest(name, known)}")
+        raise SpecError(
+            f"{shorten(name)}: no figure of that name; "
+            f"{suggest(name, known, 'recollect figure --help')}"
+        )
     frame = Frame(*read_size(size), title=title, caption=caption)
     shown = Source.load(folders)
     complain_some(shown.conflicts)

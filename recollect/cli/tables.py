@@ -167,7 +167,9 @@ def task_options(name: str) -> Table:
 
 def _options(name: str, registry: Mapping[str, type[Spec]], what: str) -> Table:
     if name not in registry:
-        raise SpecError(f"{name!r} is no {what} here; {suggest(name, registry)}")
+        raise SpecError(
+            f"{name!r} is no {what} here; {suggest(name, registry, f'recollect {what}s')}"
+        )
     table = plain_table(f"option of {name}", "default", "values", "meaning")
     for option, field in registry[name].model_fields.items():
         if option not in ("name", "source"):

@@ -11,11 +11,7 @@ from recollect.spec.base import NestedError, by_name, explain, shorten
 
 MOST_LAYERS = 1000
 
-_choose_registered = by_name(
-    MIXERS,
-    "mixer",
-    hint=' (one of a plug-in needs --plugin FILE.py, and @recollect.mixer("NAME") in that file)',
-)
+_choose_registered = by_name(MIXERS, "mixer", hint=" (one of a plug-in needs --plugin FILE.py)")
 
 
 def choose_single(raw: Any) -> Any:

@@ -122,12 +122,14 @@ def by_name(registry: Mapping[str, type[Spec]], what: str, hint: str = "") -> Ca
         name = table.get("name")
         if not isinstance(name, str) or name not in registry:
             raise ValueError(
-                f"{shorten(name)} is no {what} here; {suggest(str(name), registry, hint)}"
+                f"{shorten(name)} is no {what} here; "
+                f"{suggest(str(name), registry, f'recollect {what}s', hint)}"
             )
         try:
             return registry[name].model_validate(table)
         except ValidationError as error:
-            raise NestedError(explain(error, registry[name])) from None
+            options = f"recollect {what}s {name}"
+            raise NestedError(explain(error, registry[name], listed=options)) from None
 
     return choose
 
@@ -152,11 +154,14 @@ OTHER_NAMES = {
 }
 
 
-def explain(error: ValidationError, model: type[BaseModel], at: str = "") -> str:
-    """Format a pydantic error as at most three lines: path = value: rule; remedy."""
+def explain(error: ValidationError, model: type[BaseModel], at: str = "", listed: str = "") -> str:
+    """Format a pydantic error as at most three lines: path = value: rule; remedy.
+
+    `listed`: a command that lists the keys of the model.
+    """
     problems = error.errors(include_url=False)
     explained = problems[:20]  # a hostile file can have 100,000, but at most three are shown
-    texts = [_explain_one(problem, model, at) for problem in explained]
+    texts = [_explain_one(problem, model, at, listed) for problem in explained]
     lines = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
     found = len(lines) + len(problems) - len(explained)
     if found > 3:
@@ -170,11 +175,26 @@ def shorten(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def suggest(name: str, known: Iterable[str], hint: str = "") -> str:
-    """Return `did you mean X?` if a known name is similar, else all known names and the hint."""
-    known = sorted(known)
+# Letters that known names may take in a message; more if no command lists them.
+MOST_LETTERS, MOST_UNLISTED = 90, 300
+MOST_NEAREST = 4  # names if there are too many
+_MOST_COMPARED = 100  # letters of a name: comparing takes long
+
+
+def suggest(name: str, known: Iterable[str], listed: str = "", hint: str = "") -> str:
+    """Return `did you mean X?` if a known name is similar, else the known names and the hint. Of
+    many names only the nearest are named; `listed` is the command that lists all.
+    """
+    known, name = sorted(known), name[:_MOST_COMPARED]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}{hint}"
+    if near:
+        return f"did you mean {near[0]}?"
+    told = ", ".join(known)
+    if len(told) > (MOST_LETTERS if listed else MOST_UNLISTED):
+        nearest = difflib.get_close_matches(name, known, n=MOST_NEAREST, cutoff=0.0)
+        told = f"{', '.join(nearest)} and {len(known) - len(nearest)} more"
+        told += f"; `{listed}` lists all" if listed else ""
+    return f"known: {told}{hint}"
 
 
 _RULES = {
@@ -204,7 +224,7 @@ def broken_rule(problem: ErrorDetails) -> str:
     return rule.format(**problem.get("ctx", {})) if rule else problem["msg"].lower()
 
 
-def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
+def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str, listed: str) -> str:
     # Unions add the tag of the branch to the location; only real keys belong in a path.
     location = [str(part) for part in problem["loc"]]
     path = ".".join([part for part in [at] if part] + location)
@@ -215,7 +235,8 @@ def _explain_one(problem: ErrorDetails, model: type[BaseModel], at: str) -> str:
         known = OTHER_NAMES.get(location[-1], "")
         if known in owner.model_fields:
             return f"{path}: unknown key; did you mean {known}?"
-        return f"{path}: unknown key; {suggest(location[-1], owner.model_fields)}"
+        command = listed if owner is model else ""
+        return f"{path}: unknown key; {suggest(location[-1], owner.model_fields, command)}"
     if kind == "missing":
         return f"{path}: missing; {_remedy(location[-1], field)}"
     if kind == "value_error":

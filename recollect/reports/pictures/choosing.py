@@ -11,6 +11,7 @@ from recollect.spec.overrides import read_value
 from recollect.spec.recipes import recipe_of
 
 RECIPE = "recipe"
+COLUMNS = "recollect export DIR | head -1"  # lists the keys of runs
 _SHORT = {"model.mixer": "model.mixer.name"}  # short keys that a sweep and --set allow
 
 
@@ -32,8 +33,11 @@ def _read(wanted: Iterable[str], rows: Sequence[RunRow]) -> dict[str, Any]:
     for text in texts:
         written, equals, value = text.partition("=")
         key = _SHORT.get(written, written)
-        if not equals or key not in known:
-            problem = suggest(key, known) if equals else "must be written KEY=VALUE"
-            raise SpecError(f"--where {shorten(text)}: {problem}; for example model.width=64")
+        if not equals:
+            raise SpecError(
+                f"--where {shorten(text)}: must be written KEY=VALUE; for example model.width=64"
+            )
+        if key not in known:
+            raise SpecError(f"--where {shorten(text)}: {suggest(key, known, COLUMNS)}")
         found[key] = read_value(value)
     return found

@@ -41,7 +41,8 @@ def write_figure(
     drawn, written = FIGURES | OWN_FIGURES, TABLES | OWN_TABLES
     if name not in drawn and name not in written:
         raise SpecError(
-            f"{shorten(name)}: no figure of that name; {suggest(name, {*drawn, *written})}"
+            f"{shorten(name)}: no figure of that name; "
+            f"{suggest(name, {*drawn, *written}, 'recollect figure --help')}"
         )
     if band not in BANDS:
         raise SpecError(f"--band {shorten(band)}: {suggest(band, BANDS)}")
