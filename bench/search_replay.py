@@ -11,10 +11,6 @@ if all its runs have a result, at eight rates or more; the others are counted as
 cells have soft lower edges and upper edges that break single seeds, with the noise between seeds
 seen on stored rows; nothing of the search was fitted to them.
 
-With `--intervals`: 95 % intervals of the windows over seeds, from the searched cell, from the whole
-grid, and by a plain bootstrap of the whole grid. How often they hold the window of the whole grid
-and, of made-up cells, the windows of OTHERS sets of other seeds and the mean of these.
-
 With `--midway`: how often the window of the whole grid lies where `edges.bounds` says before the
 search has ended, after each round that leaves the window open.
 """
@@ -27,13 +23,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-
 from recollect.analysis import TAU, TAUS, Cell, group_cells
-from recollect.analysis.seeds import Interval, percentile_interval, prediction
-from recollect.analysis.seeds.drawn_windows import DrawnWindows, Floats, find_windows
-from recollect.analysis.seeds.other_seeds import DRAWS, draw_windows
-from recollect.analysis.windows import DIGITS, ROUNDING
+from recollect.analysis.seeds import prediction
 from recollect.rows import RunRow
 from recollect.running.results import RunSet
 from recollect.running.searching import best, edges
@@ -44,8 +35,6 @@ LEAST_RATES = 8
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 4.642e-4, 1e-3, 2.154e-3, 3e-3, 5e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 SEEDS = 3
 STEPS = 9750
-MANY = 60  # seeds of made-up cells whose window with other seeds is asked for
-OTHERS = 200  # sets of other seeds
 
 
 @dataclass(frozen=True)
@@ -147,6 +136,12 @@ def whole_cells(folder: Path) -> tuple[list[Cell], int]:
     return whole, len(cells) - len(whole)
 
 
+def distinct_cells(folders: Sequence[Path]) -> list[Cell]:
+    """The cells with a whole grid. A run may be stored twice, and its cell with it."""
+    stored = [cell for folder in folders for cell in whole_cells(folder)[0]]
+    return list({frozenset(row.run_id for row in cell.rows): cell for cell in stored}.values())
+
+
 def print_grid(folder: Path, search: str) -> list[Replay]:
     cells, left_out = whole_cells(folder)
     if not cells:
@@ -178,85 +173,6 @@ def print_sum(found: Sequence[Replay], search: str) -> None:
     )
 
 
-# ---- intervals over seeds ----
-
-
-@dataclass(frozen=True)
-class Held:
-    """What an interval of one cell holds, as shares, and how wide it is."""
-
-    whole: float  # the window of the whole grid
-    mean: float | None  # the mean window of many sets of other seeds, where there are such
-    others: float | None  # the windows of these sets
-    width: float
-
-
-def intervals_of(cell: Cell, many: Cell | None = None) -> dict[tuple[float, str], Held]:
-    """By tau and kind of interval; empty where there are no intervals."""
-    *_, last = rounds_of(cell, "edges")
-    drawn = {
-        "searched": draw_windows(last, TAUS),
-        "whole grid": draw_windows(cell, TAUS),
-        "bootstrap": bootstrap_windows(cell),
-    }
-    others = windows_of_others(many) if many else [None] * len(TAUS)
-    return {
-        (tau, kind): held(percentile_interval(of_tau.widths), decades(cell, tau), widths)
-        for kind, found in drawn.items()
-        for tau, of_tau, widths in zip(TAUS, found or (), others, strict=bool(found))
-    }
-
-
-def bootstrap_windows(cell: Cell) -> list[DrawnWindows] | None:
-    """Each rate keeps its seeds, drawn with replacement; for comparison."""
-    draw = np.random.RandomState(0)
-    if any(len(rate.scores) < SEEDS for rate in cell.rates):
-        return None
-    scores = [np.array(list(rate.scores.values())) for rate in cell.rates]
-    means = [own[draw.randint(len(own), size=(DRAWS, len(own)))].mean(1) for own in scores]
-    rates = [rate.lr for rate in cell.rates]
-    return [find_windows(rates, np.stack(means, 1).round(DIGITS), tau) for tau in TAUS]
-
-
-def windows_of_others(many: Cell) -> list[Floats]:
-    """By tau: the widths of OTHERS sets of SEEDS seeds."""
-    scores_RS = np.array([list(rate.scores.values()) for rate in many.rates])
-    draw = np.random.RandomState(0)
-    sets = [draw.choice(MANY, SEEDS, replace=False) for _ in range(OTHERS)]
-    means = np.stack([scores_RS[:, chosen].mean(1).round(DIGITS) for chosen in sets])
-    return [find_windows(RATES, means, tau).widths for tau in TAUS]
-
-
-def held(interval: Interval, whole: float, others: Floats | None) -> Held:
-    low, high = interval[0] - ROUNDING, interval[1] + ROUNDING
-    if others is None:
-        return Held(low <= whole <= high, None, None, high - low)
-    inside = (low <= others) & (others <= high)
-    return Held(low <= whole <= high, low <= others.mean() <= high, inside.mean(), high - low)
-
-
-def print_intervals(name: str, found: Sequence[dict[tuple[float, str], Held]]) -> None:
-    print(f"{name}: {len(found)} cells, {sum(not one for one in found)} without an interval\n")
-    print("| level | interval | cells | whole grid | mean of others | others | mean width |")
-    print("|---" * 7 + "|")
-    for key in dict.fromkeys(key for one in found for key in one):
-        own = [one[key] for one in found if key in one]
-        shares = [
-            f"{sum(known) / len(known):.0%}" if None not in known else ""
-            for known in zip(*((one.whole, one.mean, one.others) for one in own), strict=True)
-        ]
-        wide = sum(one.width for one in own) / len(own)
-        print(f"| {key[0]:g} | {key[1]} | {len(own)} | {' | '.join(shares)} | {wide:.2f} |")
-    print()
-
-
-def few_and_many(count: int, seed: int, lost: float) -> Iterator[tuple[Cell, Cell]]:
-    """Made-up cells with SEEDS seeds, and the same cells with MANY."""
-    for many in made_cells(count, seed, lost, MANY):
-        (few,) = group_cells([row for row in many.rows if row.spec["seed"] < SEEDS])
-        yield few, many
-
-
 # ---- in the middle of a search ----
 
 
@@ -284,7 +200,9 @@ def print_midway(name: str, cells: Sequence[Cell], search: str) -> None:
 # ---- made-up grids ----
 
 
-def made_cells(count: int, seed: int = 0, lost: float = 0.0, seeds: int = SEEDS) -> Iterator[Cell]:
+def made_cells(
+    count: int, seed: int = 0, lost: float = 0.0, seeds: int = SEEDS, alike: float = 1.0
+) -> Iterator[Cell]:
     draw = random.Random(seed)
     example = {
         "task": {"name": "mqar", "length": 64, "pairs": 4},
@@ -294,7 +212,7 @@ def made_cells(count: int, seed: int = 0, lost: float = 0.0, seeds: int = SEEDS)
         "data_seed": 0,
     }
     for number in range(count):
-        score = made_scores(draw, seeds)
+        score = made_scores(draw, seeds, alike)
         rows = []
         for lr in RATES:
             for seed in range(seeds):
@@ -308,19 +226,27 @@ def made_cells(count: int, seed: int = 0, lost: float = 0.0, seeds: int = SEEDS)
         yield replace(cell, mixer=f"made {number}")
 
 
-def made_scores(draw: random.Random, seeds: int) -> Callable[[float, int], float]:
+def made_scores(draw: random.Random, seeds: int, alike: float) -> Callable[[float, int], float]:
     """Scores by rate and seed of a cell that is drawn: where its window lies, how high its top is,
     how soft its lower edge, how far apart its seeds.
+
+    A seed breaks at one rate and at all above it, or, at the share 1 - `alike` of the rates, where
+    another seed would.
     """
+
+    def draw_break() -> float:
+        return low + width + draw.gauss(0, 0.25)
+
     low, width = draw.uniform(-4.6, -2.4), draw.uniform(0.0, 3.5)
     top = min(1.0, draw.choice((0.995, 0.995, 0.97, 0.94, 0.85)))
     softness = draw.uniform(0.05, 0.3)
     begins = [low + draw.gauss(0, 0.08) for _ in range(seeds)]
-    breaks = [low + width + draw.gauss(0, 0.25) for _ in range(seeds)]
+    breaks = [draw_break() for _ in range(seeds)]
 
     def score(lr: float, seed: int) -> float:
         at = math.log10(lr)
-        if at > breaks[seed]:
+        is_own = alike == 1.0 or draw.random() < alike
+        if at > (breaks[seed] if is_own else draw_break()):
             return draw.choice((0.0, 0.0, 0.2))
         learnt = top / (1 + math.exp(-(at - begins[seed]) / (softness / 4)))
         noisy = learnt + draw.gauss(0, 0.5 * learnt * (1 - learnt))
@@ -347,24 +273,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
     parser.add_argument("--lost", type=float, default=0.0, metavar="P", help="share of lost runs")
     parser.add_argument("--constant", action="append", default=[], metavar="MODULE.NAME=VALUE")
-    parser.add_argument("--intervals", action="store_true", help="of windows, over seeds")
     parser.add_argument("--midway", action="store_true", help="bounds of windows before the end")
     asked = parser.parse_args()
     set_constants(asked.constant)
-    # A run may be stored twice, and its cell with it.
-    stored = [cell for folder in asked.folders for cell in whole_cells(folder)[0]]
-    distinct = {frozenset(row.run_id for row in cell.rows): cell for cell in stored}.values()
-    if asked.intervals:
-        made = few_and_many(asked.made, asked.seed, asked.lost)
-        for name, found in (
-            ("stored", [intervals_of(cell) for cell in distinct]),
-            ("made up", [intervals_of(few, many) for few, many in made]),
-        ):
-            if found:
-                print_intervals(name, found)
-        return
     if asked.midway:
-        print_midway("stored", list(distinct), asked.search)
+        print_midway("stored", distinct_cells(asked.folders), asked.search)
         print_midway("made up", list(made_cells(asked.made, asked.seed, asked.lost)), asked.search)
         return
     found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]

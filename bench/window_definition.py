@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 
 from recollect.analysis import TAUS, Cell, find_window, group_cells
-from recollect.analysis.seeds import percentile_interval, resample
-from recollect.analysis.seeds.other_seeds import draw_means, draw_windows
+from recollect.analysis.seeds import resample
+from recollect.analysis.seeds.other_seeds import draw_means, draw_windows, interval_of
 from recollect.analysis.windows import best_index
 from recollect.reports.paper.evidence import join_stores, load_stores
 from recollect.spec.recipes import recipe_of
@@ -80,7 +80,7 @@ def compare_intervals(cells: Sequence[Cell]) -> None:
         rates, means = made
         for tau, found in zip(TAUS, drawn, strict=True):
             before = np.array([width_around_best(rates, row, tau) for row in means.tolist()])
-            ends = percentile_interval(before), percentile_interval(found.widths)
+            ends = interval_of(before), interval_of(found.widths)
             if np.abs(np.subtract(*ends)).max() > SHOWN:
                 share = np.mean(np.abs(before - found.widths) > 1e-9)
                 told = " -> ".join(f"{low:.2f} to {high:.2f}" for low, high in ends)

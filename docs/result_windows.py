@@ -115,12 +115,16 @@ def outlook_of(runs, tau=TAU):
 
 
 def width_text(found, outlook):
-    mark, reach = ("~", f" {{{outlook.low:.2f}, {outlook.high:.2f}}}") if outlook else ("", "")
-    if not found.decades and (not found.interval or found.interval[1] < 0.005):
+    """2.57 [2.30, 2.80], or ~2.57 {2.30, 2.80} if there are too few seeds for the first."""
+    mark, reach = "~" if outlook else "", ""
+    if found.interval:
+        low, high = found.interval
+        reach = f" [{low:.2f}, {high:.2f}]" if found.decades or high >= 0.005 else ""
+    elif outlook:
+        reach = f" {{{outlook.low:.2f}, {outlook.high:.2f}}}"
+    if not found.decades:
         return f"{mark}none{reach}"
-    interval = f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]" if found.interval else ""
-    width = f"{found.decades:.2f}" if found.decades else "none"
-    return f"{'≥ ' if found.is_open else mark}{width}{interval}{reach}"
+    return f"{'≥ ' if found.is_open else mark}{found.decades:.2f}{reach}"
 
 
 # ---- in short ----

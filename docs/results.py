@@ -54,8 +54,8 @@ W(τ) is a window: the decades of the widest contiguous range of learning rates 
 over seeds is at least τ, and somewhere the best to 0.01; ≥ where the grid ended first. In square
 brackets: where it should lie with other seeds (95 %;
 [how often that holds](decisions/intervals-over-seeds.md)). ~ marks a window that untrained runs of
-its grid may move by more than {TOLERANCE:g} decades, in braces from where to where; * marks the
-best score of a single seed.
+its grid may move by more than {TOLERANCE:g} decades; in braces where to, if there are too few seeds
+for square brackets. * marks the best score of a single seed.
 """
 BOUND = "the difference is a bound of one side alone"
 

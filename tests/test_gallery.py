@@ -195,7 +195,7 @@ def test_what_untrained_runs_may_move_is_marked(docs, tmp_path):
     lines = [line for line in page.splitlines() if line.startswith("| mqar, length 64")]
     [attention] = [line.strip("| ").split(" | ") for line in lines if "| Attention |" in line]
     assert attention[4].endswith("*")
-    assert re.fullmatch(r"~\d\.\d\d \{\d\.\d\d, \d\.\d\d\}", attention[6])
+    assert re.fullmatch(r"~\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", attention[6])
     whole = results.page([store("h200/a", full())], tmp_path, ignore)
     told = whole.split("## Windows")[1]
     assert not re.search(r"[~*{]", "".join(line for line in told.splitlines() if "| mqar" in line))

@@ -136,8 +136,9 @@ class Results:
         within 0.01 of the best somewhere.
 
         `decades` is 0 where no rate reaches tau, and a lower bound where `open_low` or `open_high`
-        says that the grid ended first; `decades_low` and `decades_high` are its 95 % interval over
-        three seeds or more; `grid_luck` is the chance that a grid of four rates has one inside.
+        says that the grid ended first; with other seeds it lies between `decades_low` and
+        `decades_high` (95 %; NaN with fewer than three seeds); `grid_luck` is the chance that a
+        grid of four rates has one inside.
 
         >>> import recollect
         >>> windows = recollect.Results.load("out").windows(tau=0.9)

@@ -14,9 +14,8 @@ from rows_made import make_row, make_sweep, only_cell
 from searched_cells import Played, whole
 
 from recollect.analysis import TAUS, group_cells, seed_spread, windows_by_threshold
-from recollect.analysis.seeds import percentile_interval
 from recollect.analysis.seeds.drawn_windows import find_windows
-from recollect.analysis.seeds.other_seeds import DRAWS, draw_means, draw_windows
+from recollect.analysis.seeds.other_seeds import DRAWS, draw_means, draw_windows, interval_of
 from recollect.analysis.seeds.prediction import NOISE, SURPRISE, pools_of
 from recollect.running.searching import edges
 
@@ -100,7 +99,7 @@ def test_an_interval_rests_on_the_same_draws_at_every_tau_and_in_every_use():
     cell = only_cell(make_sweep(SWEEP))
     rates, means = draw_means(cell)
     taus = (0.5, 0.8, 0.9)
-    wanted = [percentile_interval(find_windows(rates, means, tau).widths) for tau in taus]
+    wanted = [interval_of(find_windows(rates, means, tau).widths) for tau in taus]
     assert [seed_spread(cell, tau).interval for tau in taus] == wanted
     assert [found.interval for found in windows_by_threshold(cell, taus)] == wanted
     # A name is no part of it: pages shorten names.
@@ -136,7 +135,7 @@ def test_a_searched_cell_has_an_interval_that_holds_the_window_of_its_whole_grid
     played = Played(whole(score), edges.next_round)
     assert min(map(len, (rate.scores for rate in played.cell.rates))) < 3
     for tau, drawn in zip(TAUS, draw_windows(played.cell, TAUS), strict=True):
-        low, high = percentile_interval(drawn.widths)
+        low, high = interval_of(drawn.widths)
         assert low <= played.true_cell.window(tau).decades <= high
         assert 0.1 < high - low < 2.0
 

@@ -21,7 +21,7 @@ def test_the_interval_is_numpys_percentiles(values, coverage):
 
 
 def test_the_interval_is_interpolated_and_of_plain_numbers():
-    found = percentile_interval(range(0, 202, 2))
+    found = percentile_interval(range(0, 202, 2), 0.95)
     assert found == pytest.approx((5.0, 195.0))
     assert percentile_interval(np.array([3.0, 1.0]), 0.5) == (1.5, 2.5)
     assert [type(end) for end in found] == [float, float]

@@ -3,8 +3,8 @@
 Each draw makes new scores at every rate, as many as there are seeds, from the same values and with
 the same noise as prediction.py draws a missing run: from the scores of the rate and, with smaller
 weights, from those of its neighbours. Three seeds that agree do not show that a fourth would, so
-drawing from the rate's own scores alone (the bootstrap) makes intervals far too narrow:
-docs/decisions/intervals-over-seeds.md has how often intervals of both kinds hold.
+drawing from the rate's own scores alone (the bootstrap) makes intervals far too narrow. How often
+intervals hold was measured: docs/decisions/intervals-over-seeds.md.
 
 Rates that a search left untried are drawn from their neighbours, so searched cells have intervals,
 too. The draws follow from the id of a cell: they are the same for every tau and every use, and
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, pools_of
+from recollect.analysis.seeds.resampling import Interval, percentile_interval
 from recollect.analysis.windows import DIGITS
 from recollect.spec.cell import cell_id
 
@@ -27,9 +28,12 @@ if TYPE_CHECKING:  # numpy is loaded where something is drawn: the command line 
     from recollect.analysis.seeds.drawn_windows import DrawnWindows, Floats
 
 DRAW_SEED = 0
-# The share of the draws beyond an end of a 95 % interval is then 2.5 % to within 0.1 %. With a few
-# hundred draws, a window that about 2.5 % of them have decides by luck where the interval ends.
+# Few draws lie beyond the ends of an interval, so many are needed: with a few hundred, luck would
+# decide where it ends.
 DRAWS = 20_000
+# The share of the draws in a 95 % interval. It is larger because the draws rest on as few seeds as
+# the cell has: the middle 95 % of them hold the windows of 83 to 95 % of sets of other seeds.
+MIDDLE = 0.99
 LEAST_SEEDS = 3  # fewer do not show how far apart seeds are
 NEAR = 1.0  # decades: an untried rate can be drawn if a tried one is at most as far away
 
@@ -47,6 +51,11 @@ def draw_windows(
 
     rates, means = found
     return [find_windows(rates, means, tau) for tau in taus]
+
+
+def interval_of(values: "Floats") -> Interval:
+    """Return where a value lies with other seeds (95 %), from its draws."""
+    return percentile_interval(values, MIDDLE)
 
 
 def draw_means(cell: Cell, draws: int = DRAWS) -> "tuple[tuple[float, ...], Floats] | None":

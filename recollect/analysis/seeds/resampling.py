@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from recollect.analysis.bands import COVERAGE
 from recollect.analysis.cells import Cell, Rate
 from recollect.analysis.seeds.prediction import neighbour_weight
 from recollect.rows import RunRow
@@ -36,7 +35,7 @@ def resample(cell: Cell, draw: random.Random) -> Cell:
     return replace(cell, rates=tuple(drawn.get(rate.lr, rate) for rate in cell.rates))
 
 
-def percentile_interval(values: "Sequence[float] | Floats", coverage: float = COVERAGE) -> Interval:
+def percentile_interval(values: "Sequence[float] | Floats", coverage: float) -> Interval:
     """Return the middle `coverage` of the values, interpolated between neighbours."""
     import numpy as np
 

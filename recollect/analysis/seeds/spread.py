@@ -1,15 +1,15 @@
 """Dependence of a window on the seeds: the window of every single seed, and windows of others.
 
-Every draw of other seeds (other_seeds.py) gives means and thereby a window. The intervals are the
-middle 95 % of the widths, of the lower edges and of the upper edges. A draw whose mean never
-reaches tau has width 0 and no edges.
+Every draw of other seeds (other_seeds.py) gives means and thereby a window. There are intervals of
+the widths, of the lower edges and of the upper edges. A draw whose mean never reaches tau has width
+0 and no edges.
 """
 
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.other_seeds import draw_windows
-from recollect.analysis.seeds.resampling import Interval, percentile_interval
+from recollect.analysis.seeds.other_seeds import draw_windows, interval_of
+from recollect.analysis.seeds.resampling import Interval
 from recollect.analysis.windows import TAU, Window, find_window
 
 
@@ -43,9 +43,9 @@ def seed_spread(cell: Cell, tau: float = TAU) -> SeedSpread | None:
         seeds=len(seeds),
         low=min(alone),
         high=max(alone),
-        interval=percentile_interval(found.widths),
-        low_edge=percentile_interval(found.low) if solved else None,
-        high_edge=percentile_interval(found.high) if solved else None,
+        interval=interval_of(found.widths),
+        low_edge=interval_of(found.low) if solved else None,
+        high_edge=interval_of(found.high) if solved else None,
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.other_seeds import DRAWS, draw_windows
-from recollect.analysis.seeds.resampling import Interval, percentile_interval
+from recollect.analysis.seeds.other_seeds import DRAWS, draw_windows, interval_of
+from recollect.analysis.seeds.resampling import Interval
 from recollect.analysis.windows import TAU, Window, find_window
 
 # The thresholds at which claims are judged: this package's, the study's, and one near the top.
@@ -36,7 +36,7 @@ def windows_by_threshold(
         return ()
     # The same draws serve every tau, so that within each draw the width never grows with tau.
     drawn = draw_windows(cell, taus, draws)
-    intervals = [percentile_interval(own.widths) for own in drawn] if drawn else [None] * len(taus)
+    intervals = [interval_of(own.widths) for own in drawn] if drawn else [None] * len(taus)
     lrs, means = [rate.lr for rate in rates], [rate.mean for rate in rates]
     return tuple(
         _point(tau, find_window(lrs, means, tau), interval)

@@ -225,7 +225,9 @@ def _spread_entry(summary: CellSummary) -> TableEntry:
     if spread is None or spread.seeds < 2 or spread.high == 0:
         return TableEntry(NONE, -1)
     interval = (
-        f"95 %: {spread.interval[0]:.2f} to {spread.interval[1]:.2f}" if spread.interval else ""
+        f"other seeds: {spread.interval[0]:.2f} to {spread.interval[1]:.2f}"
+        if spread.interval
+        else ""
     )
     return TableEntry(f"{spread.low:.2f} to {spread.high:.2f}", spread.high - spread.low, interval)
 

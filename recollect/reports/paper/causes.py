@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from recollect.analysis import Cell, group_cells
 from recollect.analysis.mixer_options import MIXER_OPTIONS, part_text
 from recollect.analysis.naming import Settings, differing_keys, short_labels
-from recollect.analysis.seeds import TAUS, Interval, percentile_interval
-from recollect.analysis.seeds.other_seeds import draw_windows
+from recollect.analysis.seeds import TAUS, Interval
+from recollect.analysis.seeds.other_seeds import draw_windows, interval_of
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.wording import spaced, value_text
 from recollect.mixers.registry import MIXERS
@@ -170,7 +170,7 @@ class _Measured:
 
 def _gain(before: _Measured, after: _Measured, tau: float) -> Gain:
     first, second = before.redrawn, after.redrawn
-    interval = percentile_interval(second[tau] - first[tau]) if first and second else None
+    interval = interval_of(second[tau] - first[tau]) if first and second else None
     return Gain(
         tau,
         before.decades(tau),

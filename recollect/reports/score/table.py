@@ -34,8 +34,8 @@ def score_tables(
     cells = list(dict.fromkeys(cell for score, _ in styled for cell in score.cells))
     parts = [*(_window_table(styled, cell) for cell in cells), _cost_table(styled)]
     legend = [
-        f"window: decades of learning rate with a mean score of at least {TAU:g}, with its 95 % "
-        "bootstrap interval over seeds;",
+        f"window: decades of learning rate with a mean score of at least {TAU:g}; in brackets: "
+        "with other seeds (95 %);",
         ">= where the grid ends first. +- is the standard deviation over seeds at the best rate. "
         "Steps to solve: median of the seeds at that rate.",
     ]

@@ -7,9 +7,8 @@ import pytest
 from study_made import study_row, study_rows
 
 from recollect.analysis import group_cells, seed_spread
-from recollect.analysis.seeds import percentile_interval
 from recollect.analysis.seeds.drawn_windows import find_windows
-from recollect.analysis.seeds.other_seeds import draw_means
+from recollect.analysis.seeds.other_seeds import draw_means, interval_of
 from recollect.reports.paper.causes import find_causes
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -109,9 +108,9 @@ def test_a_gain_rests_on_the_draws_of_its_two_cells():
         before, after = (
             find_windows(*draw_means(cell), gain.tau).widths for cell in (cause.before, cause.after)
         )
-        assert gain.interval == percentile_interval(after - before)
+        assert gain.interval == interval_of(after - before)
         assert gain.interval[0] < -0.3 < 0.3 < gain.interval[1], "the same draws would cancel out"
-        assert [percentile_interval(own) for own in (before, after)] == [
+        assert [interval_of(own) for own in (before, after)] == [
             seed_spread(cell, gain.tau).interval for cell in (cause.before, cause.after)
         ]
 

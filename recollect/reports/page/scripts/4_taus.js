@@ -3,7 +3,7 @@ const isBound = ([, , isOpen]) => isOpen;
 
 function tausHover(cell, [tau, decades, isOpen, low, high]) {
   const bound = isOpen ? "at least " : "";
-  const spread = low === null ? "" : `<br>95 % of resampled seeds: ${low} to ${high}`;
+  const spread = low === null ? "" : `<br>with other seeds (95 %): ${low} to ${high}`;
   const name = safe(labelOf(cell).name);
   return `<b>${name}</b>: W(${tau}) is ${bound}${decades.toFixed(2)} decades${spread}`;
 }
