@@ -41,9 +41,11 @@ What a number means:
   may make of it, with the confidence that the search states. So is a window.
 - Claims about windows are judged at tau = {taus} and say so if these disagree; the
   verdict is that of the first.
-- How firm a verdict is: the share of {resamples} resamples with the same verdict, and the share of
-  the most frequent other one. Each draws the seeds of every rate anew, with replacement; a rate
-  with one seed does not vary.
+- How firm a verdict is: the share of {resamples} draws of other seeds with the same verdict, and
+  the share of the most frequent other one. Best scores and windows are drawn from the seeds of each
+  rate and, with smaller weights, of the rates next to it
+  ([how](decisions/intervals-over-seeds.md)), and runs with their curves likewise. What is unknown of
+  a cell stays unknown in each draw.
 - Where a rule allows for seed noise, a contradiction must exceed {noises:g} standard errors.
 - A diverged run counts as 0. Beside chance stands what position alone gives, which is more where
   queries follow the power law.

@@ -14,12 +14,13 @@ same rows always give the same numbers.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recollect.analysis.cells import Cell
 from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, pools_of
 from recollect.analysis.seeds.resampling import Interval, percentile_interval
-from recollect.analysis.windows import DIGITS
+from recollect.analysis.windows import DIGITS, Window, find_window
 from recollect.spec.cell import cell_id
 
 if TYPE_CHECKING:  # numpy is loaded where something is drawn: the command line starts without it
@@ -36,6 +37,33 @@ DRAWS = 20_000
 MIDDLE = 0.99
 LEAST_SEEDS = 3  # fewer do not show how far apart seeds are
 NEAR = 1.0  # decades: an untried rate can be drawn if a tried one is at most as far away
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The mean scores of a cell with other seeds."""
+
+    rates: Sequence[float]
+    means: Sequence[float]
+    tried: Sequence[bool]  # by rate: whether a run of the cell has a score there
+    is_whole: bool  # whether untried rates could be drawn, so that there may be a window
+
+    @property
+    def best(self) -> float:
+        return max(mean for mean, tried in zip(self.means, self.tried, strict=True) if tried)
+
+    def window(self, tau: float) -> Window | None:
+        return find_window(self.rates, self.means, tau)
+
+
+def draw_cell(cell: Cell, draws: int) -> list[Draw]:
+    """Return so many draws of a cell; none if it has no score."""
+    scored = {rate.lr for rate in cell.scored_rates}
+    if not scored:
+        return []
+    rates, means = _draw_all(cell, draws)
+    tried, is_whole = [rate in scored for rate in rates], _is_tried_enough(cell)
+    return [Draw(rates, drawn, tried, is_whole) for drawn in means.tolist()]
 
 
 def draw_windows(
@@ -62,8 +90,10 @@ def draw_means(cell: Cell, draws: int = DRAWS) -> "tuple[tuple[float, ...], Floa
     """Return the rates drawn and the means over seeds, (draws, rates); None without draws, if fewer
     than LEAST_SEEDS seeds are planned at a rate, and while a rate has no tried one near.
     """
-    if not draws or not _is_tried_enough(cell):
-        return None
+    return _draw_all(cell, draws) if draws and _is_tried_enough(cell) else None
+
+
+def _draw_all(cell: Cell, draws: int) -> "tuple[tuple[float, ...], Floats]":
     import numpy as np
 
     pools, stream = pools_of(cell), _stream(cell)
@@ -72,6 +102,7 @@ def draw_means(cell: Cell, draws: int = DRAWS) -> "tuple[tuple[float, ...], Floa
 
 
 def _is_tried_enough(cell: Cell) -> bool:
+    """Whether all rates can be drawn: with enough seeds each, and a tried rate near."""
     tried = [math.log10(rate.lr) for rate in cell.scored_rates]
     return all(
         len(rate.rows) >= LEAST_SEEDS and any(abs(math.log10(rate.lr) - at) <= NEAR for at in tried)

@@ -9,18 +9,21 @@ reduced scale.
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
 from recollect.analysis import TAU, Cell, Curves, count_text, flatten, group_cells
 from recollect.analysis.seeds import resample
+from recollect.analysis.seeds.other_seeds import Draw, draw_cell
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
 from recollect.reports.paper.claims.checks import Measure
 from recollect.reports.paper.claims.measures import (
     missing_rates,
+    redrawn_score,
+    redrawn_window,
     standard_error,
     trusted,
     tuned,
@@ -48,7 +51,10 @@ class Subject:
     cell: Cell
     flat: Mapping[str, Any]
     recipe: Mapping[str, Any]
-    trained: Cell | None = None  # of a resampled subject: its cell as it was trained
+    # Of a subject with other seeds: its cell as it was trained, and a draw of its scores. Its own
+    # cell is then resampled, with curves.
+    trained: Cell | None = None
+    draw: Draw | None = None
 
     @property
     def task(self) -> dict[str, Any]:
@@ -70,9 +76,9 @@ class Subject:
     def positions(self) -> str:
         return str(self.flat.get("model.positions", "none"))
 
-    def redrawn(self, draw: random.Random) -> "Subject":
-        """A copy of the subject with its seeds resampled."""
-        return replace(self, cell=resample(self.cell, draw), trained=self.cell)
+    def redrawn(self, runs: random.Random, draw: Draw | None) -> "Subject":
+        """A copy of the subject with other seeds."""
+        return replace(self, cell=resample(self.cell, runs), trained=self.cell, draw=draw)
 
 
 @dataclass(frozen=True)
@@ -139,13 +145,22 @@ class Group:
         own = [s for s in there if all(getattr(s, key) == wanted for key, wanted in place.items())]
         return max(own, key=lambda subject: subject.cell.scored_runs, default=None)
 
-    def redrawn(self, draw: random.Random) -> "Group":
-        """A copy of the group with the seeds of each cell resampled, and without texts."""
-        drawn = {
-            role: tuple(subject.redrawn(draw) for subject in own)
+    def redraws(self, count: int) -> Iterator["Group"]:
+        """Copies of the group with other seeds in each cell, and without texts."""
+        draws = {
+            role: [draw_cell(subject.cell, count) for subject in own]
             for role, own in self.subjects.items()
         }
-        return replace(self, subjects=drawn, brief=True, noises={})
+        for number in range(count):
+            runs = random.Random(number)
+            drawn = {
+                role: tuple(
+                    subject.redrawn(runs, found[number] if found else None)
+                    for subject, found in zip(own, draws[role], strict=True)
+                )
+                for role, own in self.subjects.items()
+            }
+            yield replace(self, subjects=drawn, brief=True, noises={})
 
     def trusted_cell(self, subject: Subject) -> Cell:
         """The subject's cell, reduced to the rates that count."""
@@ -159,7 +174,7 @@ class Group:
             found = unknown(role, place, 1.0)
             wants = (replace(want, search="best") for want in found.wants)
             return replace(found, wants=tuple(map(self._with_likely_rates, wants)))
-        return self._tuned(role, subject, subject.cell)
+        return self._tuned(role, subject)
 
     def window(self, role: Role, panel: Panel | None = None, **place: Any) -> Measure:
         """The window's decades."""
@@ -169,7 +184,10 @@ class Group:
             missing = unknown(role, place, math.inf)
             return replace(missing, wants=tuple(replace(w, search="edges") for w in missing.wants))
         name = subject_text(role, subject)
-        found = window(subject.cell, name, self.strict, self.tau, self.brief, subject.trained)
+        cell = subject.trained or subject.cell
+        found = window(cell, name, self.strict, self.tau, self.brief)
+        if subject.draw is not None:
+            found = redrawn_window(found, subject.draw, self.tau)
         wants = self.wants(role, subject, search="edges")
         return replace(found, wants=wants) if found.lacks else found
 
@@ -186,9 +204,11 @@ class Group:
         is_missing = score.high < self.tau or self.window(role, panel).high == 0
         return False if is_missing else None
 
-    def _tuned(self, role: Role, subject: Subject, cell: Cell) -> Measure:
-        name = subject_text(role, subject)
-        found = tuned(cell, name, self.strict, self.brief, subject.trained)
+    def _tuned(self, role: Role, subject: Subject) -> Measure:
+        cell, name = subject.trained or subject.cell, subject_text(role, subject)
+        found = tuned(cell, name, self.strict, self.brief)
+        if subject.draw is not None:
+            found = redrawn_score(found, subject.draw)
         wants = self.wants(role, subject, search="best") if found.lacks else ()
         likely = tuple(map(self._with_likely_rates, wants))
         return replace(found, noise=self._noise(role, subject), wants=likely)

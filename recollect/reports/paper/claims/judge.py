@@ -4,7 +4,6 @@ Each claim's rule is applied to the rows of one recipe at the study's own scale.
 cell, the rule is applied to all rows, and the result is a remark.
 """
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -114,13 +113,9 @@ def _tally(claim: Claim, cells: Sequence[CellCheck]) -> Tally:
 def _resampled(claim: Claim, group: Group, resamples: int) -> tuple[tuple[Outcome, float], ...]:
     """The verdicts of all resamples with their shares, the most frequent first.
 
-    Each resample draws the seeds of every rate with replacement, from a generator with a fixed
-    seed.
+    The draws are the same each time.
     """
-    found = Counter(
-        _tally(claim, claim.rule(group.redrawn(random.Random(number)))).outcome
-        for number in range(resamples)
-    )
+    found = Counter(_tally(claim, claim.rule(drawn)).outcome for drawn in group.redraws(resamples))
     return tuple((outcome, count / resamples) for outcome, count in found.most_common())
 
 

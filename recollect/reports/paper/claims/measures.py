@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from recollect.analysis import Cell, Rate, decades_text, rate_text, score_text
+from recollect.analysis import Cell, Rate, count_text, decades_text, rate_text, score_text
+from recollect.analysis.seeds.other_seeds import Draw
+from recollect.analysis.seeds.prediction import CONFIDENCE
 from recollect.analysis.windows import find_window
 from recollect.reports.paper.claims.checks import Measure
 from recollect.reports.paper.claims.thresholds import (
@@ -29,15 +31,12 @@ from recollect.running.searching.edges import bounds, is_known
 from recollect.running.searching.outlook import best_outlook, window_outlook
 
 
-def tuned(
-    cell: Cell, name: str, strict: bool, brief: bool = False, trained: Cell | None = None
-) -> Measure:
+def tuned(cell: Cell, name: str, strict: bool, brief: bool = False) -> Measure:
     """The score at the best rate: exact after a proper search or if not `strict`, else a lower
     bound.
 
     `brief` omits every text but the name. It is for callers that need only the numbers, several
-    hundred times. `trained`: the cell as it was trained, if `cell` is a resample of it. What its
-    missing runs may change is then predicted once, from the trained cell.
+    hundred times.
     """
     whole, cell = cell, trusted(cell) if strict else cell
     best = cell.best
@@ -46,7 +45,7 @@ def tuned(
     lacking = search_lacks(cell) if strict else ""
     planned = [rate.lr for rate in whole.rates]
     if lacking and not _grid_lacks(planned) and _is_searchable(whole) and is_covered(whole):
-        return _searched_best(whole, best, name, brief, trained or whole)
+        return _searched_best(whole, best, name, brief)
     return Measure(
         best.mean,
         1.0 if lacking else best.mean,
@@ -56,24 +55,17 @@ def tuned(
     )
 
 
-def window(
-    cell: Cell,
-    name: str,
-    strict: bool,
-    tau: float,
-    brief: bool = False,
-    trained: Cell | None = None,
-) -> Measure:
+def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False) -> Measure:
     """W(tau) in decades; a lower bound if the grid ends inside the window.
 
-    After a proper search, a model that never reaches tau has a window of 0. `brief` and `trained`
-    are as in `tuned`.
+    After a proper search, a model that never reaches tau has a window of 0. `brief` is as in
+    `tuned`.
     """
-    if strict and (known := _searched_window(cell, name, tau, brief, trained or cell)):
+    if strict and (known := _searched_window(cell, name, tau, brief)):
         return known
     found = _tried_window(cell, name, strict, tau, brief)
     if strict and found.low == 0 and found.high == math.inf:
-        return _bounded_window(cell, name, tau, brief, trained or cell) or found
+        return _bounded_window(cell, name, tau, brief) or found
     return found
 
 
@@ -105,38 +97,42 @@ def _tried_window(cell: Cell, name: str, strict: bool, tau: float, brief: bool) 
     return Measure(found.decades, found.decades, text)
 
 
-def _searched_best(cell: Cell, best: Rate, name: str, brief: bool, trained: Cell) -> Measure:
+def _searched_best(cell: Cell, best: Rate, name: str, brief: bool) -> Measure:
     """The best score of a cell with untrained runs, and how far these runs may raise it.
 
     `best` is the best of the rates with enough seeds.
     """
-    known = _known_best(trained)
-    high = best.mean + max(0.0, best_outlook(trained).high - known)
+    high = max(best.mean, best_outlook(cell).high)
     lacks = f"{name}: its best score to {BEST_TOLERANCE:g}"
     return Measure(
         best.mean,
         min(1.0, high),
-        name if brief else f"{name}: {_score_told(trusted(cell), best)[:-1]}; {_tried_told(cell)})",
+        name if brief else f"{name}: {_searched_told(cell, best)}",
         lacks if high > best.mean + BEST_TOLERANCE else "",
         noise=standard_error([best]),
     )
 
 
-def _known_best(cell: Cell) -> float:
-    best = trusted(cell).best
-    assert best is not None
-    return best.mean
+def _searched_told(cell: Cell, best: Rate) -> str:
+    """The best score with enough seeds in words, and a better one with fewer."""
+    higher = cell.best
+    assert higher is not None
+    few = (
+        f"; {score_text(higher.mean)} with {count_text(len(higher.scores), 'seed')} at "
+        f"{rate_text(higher.lr)}"
+        if score_text(higher.mean) != score_text(best.mean) and higher.mean > best.mean
+        else ""
+    )
+    return f"{_score_told(trusted(cell), best)[:-1]}{few}; {_tried_told(cell)})"
 
 
-def _searched_window(
-    cell: Cell, name: str, tau: float, brief: bool, trained: Cell
-) -> Measure | None:
+def _searched_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
     """The window of a cell with untrained runs; None if these runs may change it noticeably."""
     if not cell.scored_rates or not _is_searchable(cell):
         return None
-    if not is_known(trained, tau):
+    if not is_known(cell, tau):
         return None
-    outlook = window_outlook(trained, tau)
+    outlook = window_outlook(cell, tau)
     found = cell.window(tau)
     told = "" if brief else f"; {_tried_told(cell)}"
     if found is None:
@@ -144,29 +140,25 @@ def _searched_window(
         text = name if brief else f"{name}: no window, {_score_told(cell, cell.best)}{told}"
         return Measure(0.0, 0.0, text)
     text = name if brief else f"{name}: {decades_text(found)[:-1]}{told})"
-    low = max(0.0, found.decades + outlook.low - outlook.decades)
     if found.is_open:
         sides = " and ".join(_open_sides(found.open_low, found.open_high))
-        return Measure(low, math.inf, text, f"{name}: {sides} rates")
-    return Measure(low, found.decades + outlook.high - outlook.decades, text)
+        return Measure(outlook.low, math.inf, text, f"{name}: {sides} rates")
+    return Measure(outlook.low, outlook.high, text)
 
 
-def _bounded_window(
-    cell: Cell, name: str, tau: float, brief: bool, trained: Cell
-) -> Measure | None:
+def _bounded_window(cell: Cell, name: str, tau: float, brief: bool) -> Measure | None:
     """The window of a cell whose search has begun: from where to where it may still lie."""
-    between = bounds(trained, tau) if _is_searchable(cell) else None
+    between = bounds(cell, tau) if _is_searchable(cell) else None
     if between is None:
         return None
-    outlook, found = window_outlook(trained, tau), cell.window(tau)
-    moved = (found.decades if found else 0.0) - outlook.decades  # by a resample of the seeds
-    low, high = (max(0.0, end + moved) for end in between)
+    low, high = between
     lacks = f"{name}: its window to {EDGE_TOLERANCE:g} decades"
-    if outlook.is_open:
-        told, high = f"at least {low:.1f} decades so far", math.inf
+    if window_outlook(cell, tau).is_open:
+        told, high = f"at least {low:.1f} decades", math.inf
     else:
-        told = f"{low:.1f} to {high:.1f} decades so far"
-    return Measure(low, high, name if brief else f"{name}: {told} ({_tried_told(cell)})", lacks)
+        told = f"{low:.1f} to {high:.1f} decades"
+    sure = f"{100 * CONFIDENCE:.0f} % sure so far, {_tried_told(cell)}"
+    return Measure(low, high, name if brief else f"{name}: {told} ({sure})", lacks)
 
 
 def _is_searchable(cell: Cell) -> bool:
@@ -186,6 +178,29 @@ def _tried_told(cell: Cell) -> str:
     todo = sum(row.status == "todo" for row in cell.rows)
     tried = len(cell.scored_rates)
     return f"searched with {len(cell.rows) - todo} of {len(cell.rows)} runs at {tried} rates"
+
+
+def redrawn_score(trained: Measure, draw: Draw) -> Measure:
+    """The score at the best rate with other seeds. Runs that were not trained may raise it as far
+    as that of the trained cell. What is not known of the trained cell stays unknown.
+    """
+    if (trained.low, trained.high) == (0.0, 1.0):
+        return trained
+    is_bound = trained.low < trained.high == 1.0
+    high = 1.0 if is_bound else min(1.0, draw.best + trained.high - trained.low)
+    return replace(trained, low=draw.best, high=high)
+
+
+def redrawn_window(trained: Measure, draw: Draw, tau: float) -> Measure:
+    """The window with other seeds. It does not vary where untried rates cannot be drawn, and what
+    is not known of the trained cell stays unknown.
+    """
+    if not draw.is_whole or (trained.low, trained.high) == (0.0, math.inf):
+        return trained
+    found = draw.window(tau)
+    decades = found.decades if found else 0.0
+    is_open = found is not None and found.is_open
+    return replace(trained, low=decades, high=math.inf if is_open else decades)
 
 
 def missing_rates(cell: Cell, tau: float) -> tuple[float, ...]:
