@@ -15,6 +15,7 @@ from page_parts import HERE, shown, wrapped, write_png
 
 from recollect.analysis import count_statuses, counts_text
 from recollect.errors import SpecError
+from recollect.reports.paper.comparable import choose_for_figure, comparing
 from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
@@ -75,24 +76,6 @@ def fitting_stores(name, stores):
     return [store for store in stores if any(definition.fits(row) for row in store.ended)]
 
 
-def compares(name, rows):
-    """Whether there is something to compare: two mixers of a figure, a table's variants."""
-    if name in TABLES:
-        try:
-            return len(TABLES[name](rows, {}, "min-max").lines) > 1
-        except SpecError:
-            return False
-    definition = DEFINITIONS[name]
-    fitting = [row for row in rows if row.has_result and definition.fits(row)]
-    return len({row.spec["model"]["mixer"]["name"] for row in fitting}) > 1
-
-
-def comparing(name, rows):
-    """The rows by recipe, of the recipes under which the figure compares anything."""
-    found = rows_by_recipe(rows, DEFINITIONS[name].varies)
-    return {recipe: own for recipe, own in found.items() if compares(name, own)}
-
-
 def shown_recipes(name, rows):
     """The labels of the rows that a figure shows: several where it compares what a recipe says."""
     fitting = [row for row in rows if row.has_result and DEFINITIONS[name].fits(row)]
@@ -126,7 +109,8 @@ def small_section(name, stores, pictures, save):
     if not own:
         return f"\n### {name}, small\n\nNo rows: `recollect run paper:{name}:small --out ...`\n"
     results = join_stores(own)
-    body = drawing(name, results.rows, results.curves, pictures / f"{name}.small.png", save)
+    rows = choose_for_figure(name, results.rows).rows
+    body = drawing(name, rows, results.curves, pictures / f"{name}.small.png", save)
     return f"\n### {name}, small\n\n{command(name, own)}\n{body}\n{sources(own)}\n"
 
 

@@ -3,8 +3,10 @@
 from collections import Counter
 
 from page_parts import NONE, table
+from result_reasons import explanation
 
 from recollect.analysis import count_text
+from recollect.reports.paper.claims.checks import join
 from recollect.reports.paper.claims.verdicts import percent_text, shares_text
 
 UNDECIDED = "not enough data"
@@ -18,12 +20,20 @@ ORDER = {
     "contradicted": ("contradicted", "contradicted"),
     UNDECIDED: ("without enough data", "without enough data"),
 }
+MOST_CELLS = 3  # whose numbers are told, of those that fail and of those that hold
+REASONS = """A cell is one model, or the models that a claim compares, at one task size and width.
+What may explain a failure was tried out: the claim was judged again by other recipes, with one
+setting changed, and with lost seeds counted like the others of their rate. What turns the verdict
+may explain it; that is no proof.
+"""
 
 
 def claims_section(verdicts):
     """Verdicts by recipe, claim by claim, and in how many of each kind they end."""
     text = "## The study's claims\n\n"
-    text += "Verdicts by recipe; in brackets the share of resampled seeds with the same verdict,"
+    text += (
+        "Verdicts by recipe; in brackets the share of draws of other seeds with the same verdict,"
+    )
     text += " and with the most frequent other one. (ours): not in the study's words."
     text += (
         " [The rules](claims.md) are code; `recollect claims DIR...` prints the numbers and what"
@@ -68,22 +78,21 @@ def verdict_text(verdict):
 
 
 def contradicted_text(verdict):
-    """C4, "Zoology's grid can miss the window": in >99 % of resampled seeds"""
+    """C4, "Zoology's grid can miss the window": in >99 % of the draws of other seeds"""
     share = verdict.firmness
-    firm = f"in {percent_text(share)} of resampled seeds" if share is not None else ""
+    firm = f"in {percent_text(share)} of the draws of other seeds" if share is not None else ""
     doubt = "; ".join(filter(None, [firm, verdict.disagreement]))
     return f'{verdict.claim.name}, "{verdict.claim.statement}"{": " if doubt else ""}{doubt}'
 
 
-def unlike_section(verdicts):
+def unlike_section(verdicts, evidence):
     """What did not come out as the study says, with the numbers and what may explain it; and the
     numbers of what does, recipe by recipe.
     """
     unlike = [one for own in verdicts.values() for one in told(own) if one.tally.fails]
-    text = "## What did not reproduce\n"
-    if not unlike:
-        text += "\nNothing so far, where there are rows enough to say.\n"
-    text += "".join(verdict_section(verdict, verdicts) for verdict in unlike)
+    text = "## What did not reproduce\n\n"
+    text += REASONS if unlike else "Nothing so far, where there are rows enough to say.\n"
+    text += "".join(verdict_section(verdict, evidence) for verdict in unlike)
     holding = {
         recipe: like
         for recipe, own in verdicts.items()
@@ -107,20 +116,19 @@ def told(own):
     return [verdict for verdict in own if verdict.outcome != UNDECIDED]
 
 
-def verdict_section(verdict, verdicts):
+def verdict_section(verdict, evidence):
+    """What the study says, the numbers against it and for it, and what may explain them."""
     claim = verdict.claim
-    text = f"\n### {claim.name} under {verdict.recipe}: {verdict.words}\n\n"
-    measured = sentence_of(verdict.numbers.split("; missing:")[0])
-    text += f"- The study: {claim.statement}.\n- Measured: {measured}\n"
-    reasons = [verdict.disagreement, verdict.remark, claim.contradiction, claim.caveat]
-    reasons = dict.fromkeys(sentence_of(reason) for reason in reasons if reason)
-    other = [
-        f"Under {recipe}: {verdict_text(twin)}."
-        for recipe, own in verdicts.items()
-        for twin in own
-        if recipe != verdict.recipe and twin.claim is claim and twin.outcome != UNDECIDED
-    ]
-    return text + "".join(f"- {reason}\n" for reason in [*reasons, *other])
+    lines = [f"The study: {claim.statement}."]
+    for words, holds in (("Against it", False), ("For it", True)):
+        checks = [cell.check for cell in verdict.cells if cell.check.holds is holds]
+        if checks:
+            lines.append(f"{words}: {sentence_of(join((one.told for one in checks), MOST_CELLS))}")
+    if verdict.remark:
+        lines.append(sentence_of(verdict.remark))
+    lines += explanation(verdict, evidence)
+    text = f"\n### {claim.name} under `{verdict.recipe}`: {verdict.words}\n\n"
+    return text + "".join(f"- {line}\n" for line in lines)
 
 
 def numbers(verdict):

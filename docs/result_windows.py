@@ -10,7 +10,9 @@ from recollect.analysis import TAU, count_text, ranking, rate_text, score_text, 
 from recollect.analysis.seeds import TAUS, windows_by_threshold
 from recollect.errors import SpecError
 from recollect.plotting.text import mixer_title
+from recollect.reports.paper.causes import is_thin
 from recollect.reports.paper.evidence import BUT, rows_by_recipe
+from recollect.reports.paper.figures.why import THIN
 from recollect.reports.paper.searched import is_measured
 from recollect.reports.pictures import PictureRequest, Source
 from recollect.reports.pictures.shown import Shown
@@ -84,7 +86,7 @@ def window_line(cell, summary):
     seeds = {len(rate.scores) for rate in cell.runs.scored_rates}
     if is_measured(cell.runs):
         found = windows_by_threshold(cell.runs, TAUS)
-        widths = [width_text(one, outlook_of(cell.runs, one.tau)) for one in found]
+        widths = [width_text(cell.runs, one) for one in found]
         reach = f"{rate_text(window.low)} – {rate_text(window.high)}" if window else NONE
         known = *widths, reach, f"{summary.luck:.0%}"
     else:
@@ -114,8 +116,9 @@ def outlook_of(runs, tau=TAU):
     return None if outlook.is_within(TOLERANCE) else outlook
 
 
-def width_text(found, outlook):
-    """2.57 [2.30, 2.80], or ~2.57 {2.30, 2.80} if there are too few seeds for the first."""
+def width_text(runs, found):
+    """2.57 [2.30, 2.80], or ~2.57† {2.30, 2.80} if there are too few seeds for the first."""
+    outlook = outlook_of(runs, found.tau)
     mark, reach = "~" if outlook else "", ""
     if found.interval:
         low, high = found.interval
@@ -124,7 +127,8 @@ def width_text(found, outlook):
         reach = f" {{{outlook.low:.2f}, {outlook.high:.2f}}}"
     if not found.decades:
         return f"{mark}none{reach}"
-    return f"{'≥ ' if found.is_open else mark}{found.decades:.2f}{reach}"
+    thin = THIN * is_thin(runs, found.tau)
+    return f"{'≥ ' if found.is_open else mark}{found.decades:.2f}{thin}{reach}"
 
 
 # ---- in short ----
@@ -190,4 +194,4 @@ def decades_text(runs):
     if window is None:
         return f"none, best {score_text(runs.best.mean)}"
     mark = "≥ " if window.is_open else "~" if outlook_of(runs) else ""
-    return f"{mark}{window.decades:.1f}"
+    return f"{mark}{window.decades:.1f}{THIN * is_thin(runs)}"

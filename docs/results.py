@@ -5,12 +5,12 @@ Every number and every sentence with a number comes from the rows; nothing is ty
 docs/gallery.py first: the study's own figures are shown from there.
 """
 
-import contextlib
 import sys
 from pathlib import Path
 
 from gallery import comparing, picture_name
 from page_parts import HERE, NONE, shown, table, wrapped, write_png
+from result_causes import all_causes, causes_section, largest_changes
 from result_claims import (
     MIXED,
     claims_section,
@@ -21,16 +21,13 @@ from result_claims import (
     told,
     unlike_section,
 )
+from result_trials import Evidence
 from result_windows import recipes_summary, windows_section, windows_summary
 
 from recollect.analysis import count_text, group_cells
-from recollect.analysis.naming import join_name
-from recollect.analysis.seeds import TAUS
 from recollect.analysis.wording import and_text
-from recollect.errors import SpecError
 from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
-from recollect.reports.paper.causes import find_causes
 from recollect.reports.paper.claims.asking import judge_results
 from recollect.reports.paper.evidence import (
     join_stores,
@@ -39,9 +36,9 @@ from recollect.reports.paper.evidence import (
     rows_by_recipe,
 )
 from recollect.reports.paper.figures import FIGURES, TABLES
-from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
+from recollect.reports.paper.figures.all_figures import DEFINITIONS
+from recollect.reports.paper.figures.why import THIN
 from recollect.running.searching.edges import TOLERANCE
-from recollect.spec.cell import cell_id
 
 HEAD = f"""# Results at the study's size
 
@@ -56,8 +53,11 @@ brackets: where it should lie with other seeds (95 %;
 [how often that holds](decisions/intervals-over-seeds.md)). ~ marks a window that untrained runs of
 its grid may move by more than {TOLERANCE:g} decades; in braces where to, if there are too few seeds
 for square brackets. * marks the best score of a single seed.
+
+{THIN} marks a window inside which most rates have one seed, as a search for its edges leaves them.
+Where single seeds fail, [they go unseen](decisions/search-edges.md#lost-seeds), and such a window
+may be narrower than it looks.
 """
-BOUND = "the difference is a bound of one side alone"
 
 
 def page(stores, pictures, save=write_png):
@@ -66,11 +66,12 @@ def page(stores, pictures, save=write_png):
     results = join_stores(full)
     verdicts = judge_results(results, [store.folder for store in full])
     causes = all_causes(results.rows)
+    evidence = Evidence(results.rows, results.curves, verdicts, causes)
     parts = [
         HEAD,
         summary_section(full, results, verdicts, causes),
         claims_section(verdicts),
-        unlike_section(verdicts),
+        unlike_section(verdicts, evidence),
         windows_section(results, pictures, save),
         causes_section(results, causes, pictures, save),
         figures_section(results, verdicts),
@@ -118,25 +119,6 @@ def contradictions(own):
         names = and_text([one.claim.name for one in partly])
         verbs = "holds in some cells and fails", "hold in some cells and fail"
         lines.append(f"{names} {verbs[len(partly) > 1]} in others.")
-    return lines
-
-
-def largest_changes(causes):
-    """The single change that widens a window most, and the one that narrows it most; of those that
-    seeds cannot explain, and where there is none of all.
-    """
-    lines = []
-    for sign, verb in ((1, "widens"), (-1, "narrows")):
-        own = [cause for cause in causes if sign * cause.gains[0].decades > 0]
-        firm = [cause for cause in own if cause.gains[0].is_firm]
-        found = max(firm or own, key=lambda cause: abs(cause.gains[0].decades), default=None)
-        if found is not None:
-            doubt = "" if firm else "; its seeds do not settle it"
-            gain = found.gains[0]
-            lines.append(
-                f"What {verb} a window most so far: {cause_title(found)}: "
-                f"{gain.before:.1f} to {gain.after:.1f} decades (from `{found.recipe}`{doubt})."
-            )
     return lines
 
 
@@ -232,88 +214,6 @@ def figures_section(results, verdicts):
             else:
                 text += f"![{name}](gallery/{picture_name(name, place)})\n"
     return text
-
-
-# ---- causes ----
-
-
-def all_causes(rows):
-    """Every pair of cells once, from its plainer side."""
-    once = {}
-    for recipe in rows_by_recipe(rows):
-        for cause in find_causes(rows, recipe):
-            once.setdefault(frozenset((id_of(cause.before), id_of(cause.after))), cause)
-    return list(once.values())
-
-
-def causes_section(results, causes, pictures, save):
-    """What a single change of a recipe did to a window, cell by cell."""
-    text = "## What makes a window wide\n\n"
-    head = ("from", "task", "width", "layers", "model", "change", "W before", "after")
-    head += tuple(f"gain at {tau:g}" for tau in TAUS)
-    if not causes:
-        return text + "No two cells differ in one setting alone yet.\n"
-    text += "Pairs of cells that differ in one setting alone, and the decades of W that its change"
-    text += f" gains or loses; (≥) where a grid ended inside a window, so that {BOUND}.\n\n"
-    with contextlib.suppress(SpecError):  # no pair begins with a whole recipe yet
-        save(pictures / "why.png", OWN_FIGURES["why"](results.rows, results.curves, "min-max"))
-        text += f"![why]({pictures.name}/why.png)\n\n"
-    text += table(head, map(cause_line, causes), numbers=(2, 3, 6, 7, 8, 9, 10)) + "\n"
-    return text + cause_sentences(causes) + "\n"
-
-
-def id_of(cell):
-    return cell_id(cell.rows[0].spec)
-
-
-def cause_line(cause):
-    spec, first = cause.before.rows[0].spec, cause.gains[0]
-    task, model = spec["task"], spec["model"]
-    return (
-        cause.recipe,
-        f"{task['name']}, length {task.get('length', NONE)}, pairs {task.get('pairs', NONE)}",
-        model["width"],
-        model["depth"],
-        mixer_title(cause.mixer),
-        cause.text,
-        f"{first.before:.2f}",
-        f"{first.after:.2f}",
-        *map(gain_text, cause.gains),
-    )
-
-
-def gain_text(gain):
-    interval = f" [{gain.interval[0]:+.2f}, {gain.interval[1]:+.2f}]" if gain.interval else ""
-    return f"{gain.decades:+.2f}{interval}{' (≥)' if gain.is_bound else ''}"
-
-
-def cause_sentences(causes):
-    """Which changes count: those whose interval leaves out zero; and which do not, or may not."""
-    firm = [cause for cause in causes if cause.gains[0].is_firm]
-    few = [cause for cause in causes if cause.gains[0].interval is None]
-    rest = [cause for cause in causes if cause not in firm and cause not in few]
-    lines = [
-        f"- {cause_title(cause)}: {'gains' if cause.gains[0].decades > 0 else 'loses'} "
-        f"{abs(cause.gains[0].decades):.1f} decades of W({cause.gains[0].tau:g})."
-        for cause in firm
-    ]
-    lines = lines or ["- No change is larger than what other seeds would make of it."]
-    if rest:
-        names = and_text([cause_title(cause) for cause in rest])
-        lines.append(f"- Other seeds, or a wider grid, may turn the sign: {names}.")
-    if few:
-        lines.append(
-            f"- {count_text(len(few), 'change')} of {len(causes)} with too few seeds to say."
-        )
-    return "\n".join(lines)
-
-
-def cause_title(cause):
-    """Mamba without convolution, (64, 4), 2 layers"""
-    task, model = (cause.before.rows[0].spec[part] for part in ("task", "model"))
-    size = f"({task.get('length', NONE)}, {task.get('pairs', NONE)})"
-    changed = join_name(mixer_title(cause.mixer), cause.text)
-    return f"{changed}, {size}, {count_text(model['depth'], 'layer')}"
 
 
 if __name__ == "__main__":

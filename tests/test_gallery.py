@@ -19,7 +19,13 @@ from recollect.reports.pictures import choose_rows
 DOCS = Path(__file__).parent.parent / "docs"
 ROOT = DOCS.parent / "results"
 FINE = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)  # fine enough to know a window by
-PARTS = ("page_parts", "result_claims", "result_windows")
+PARTS = (
+    "page_parts",
+    *(
+        f"result_{part}"
+        for part in ("causes", "claims", "reasons", "remedies", "trials", "windows")
+    ),
+)
 
 
 @pytest.fixture
@@ -98,7 +104,7 @@ def test_results_compare_models_and_name_what_a_change_did(docs, tmp_path):
     assert "### Recipe: plain but" not in page, "what differs from a recipe stands in one table"
     assert "| plain but dropout=0.2 | mqar, length 64, pairs 4 | 64 | 2 | Attention |" in page
     assert "The widest window is that of Attention" in page
-    assert "| plain | mqar, length 64, pairs 4 | 64 | 2 | Attention | dropout 0 to 0.2 |" in page
+    assert "| dropout 0 to 0.2 | Attention | mqar, length 64, pairs 4 | 64 | 2 | plain |" in page
     assert "| `results/h200/b` | 21 |" in page
 
 
@@ -182,7 +188,7 @@ def test_results_begin_with_what_a_reader_takes_away(docs, tmp_path):
 
 
 def test_what_untrained_runs_may_move_is_marked(docs, tmp_path):
-    """And so is the best score of a single seed."""
+    """And so are the best score of a single seed and a window of rates with one seed."""
     import results
 
     rows = [
@@ -195,10 +201,10 @@ def test_what_untrained_runs_may_move_is_marked(docs, tmp_path):
     lines = [line for line in page.splitlines() if line.startswith("| mqar, length 64")]
     [attention] = [line.strip("| ").split(" | ") for line in lines if "| Attention |" in line]
     assert attention[4].endswith("*")
-    assert re.fullmatch(r"~\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", attention[6])
+    assert re.fullmatch(r"~\d\.\d\d† \[\d\.\d\d, \d\.\d\d\]", attention[6])
     whole = results.page([store("h200/a", full())], tmp_path, ignore)
     told = whole.split("## Windows")[1]
-    assert not re.search(r"[~*{]", "".join(line for line in told.splitlines() if "| mqar" in line))
+    assert not re.search(r"[~*{†]", "".join(line for line in told.splitlines() if "| mqar" in line))
 
 
 def test_runs_that_were_trained_twice_are_told(docs):

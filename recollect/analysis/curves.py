@@ -44,7 +44,11 @@ class Bump:
     loss_after: float
     score_before: float
     score_after: float
-    gained: bool  # the score rose by SCORE_GAIN or more above chance
+    gain: float  # rise of the score above chance
+
+    @property
+    def gained(self) -> bool:
+        return self.gain >= SCORE_GAIN
 
 
 def solve_step(curve: Sequence[Evaluation], score_name: str, tau: float = TAU) -> int | None:
@@ -129,9 +133,9 @@ def bumps(
     found = []
     for first, last in _sudden(steps, losses, least, noise):
         before, after = points[first].score(score_name), points[last].score(score_name)
-        gained = max(after, chance) - max(before, chance) >= SCORE_GAIN
+        gain = max(after, chance) - max(before, chance)
         found.append(
-            Bump(steps[first], steps[last], losses[first], losses[last], before, after, gained)
+            Bump(steps[first], steps[last], losses[first], losses[last], before, after, gain)
         )
     return found
 

@@ -1,6 +1,7 @@
 """Verbs that show results: report, watch, inspect, figure, claims."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -147,7 +148,9 @@ def figure(
     where: Annotated[
         list[str],
         typer.Option(
-            metavar="A.B=1", help="only runs with this setting, or recipe=NAME; may be repeated"
+            metavar="A.B=1",
+            help="only runs with this setting, recipe=NAME or scale=full (or small); may be "
+            "repeated",
         ),
     ] = [],  # noqa: B006
     tau: Annotated[float | None, typer.Option(help="the level of the windows")] = None,
@@ -162,21 +165,18 @@ def figure(
 ) -> None:
     """Draw a picture of any rows, or one of the study's figures and tables.
 
+    Of several recipes and scales it shows one, and says what it leaves out; --where chooses.
+
     \b
     recollect figure rates out -o rates.pdf --size 7 --no-title
     recollect figure windows mine --compare theirs --where model.width=64
+    recollect figure fig1 out --where recipe=plain --where scale=small
     """
     from recollect.analysis import TAU
     from recollect.plotting.sheet import Frame
+    from recollect.reports.paper.comparable import choose_for_figure, choose_for_picture
     from recollect.reports.paper.figures import write_figure
-    from recollect.reports.pictures import (
-        KINDS,
-        Look,
-        PictureRequest,
-        Source,
-        choose_rows,
-        read_size,
-    )
+    from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
     from recollect.spec.base import shorten, suggest
 
     if name not in (known := {*completing.figures()}):
@@ -185,19 +185,24 @@ def figure(
             f"{suggest(name, known, 'recollect figure --help')}"
         )
     frame = Frame(*read_size(size), title=title, caption=caption)
-    shown = Source.load(folders)
+    shown, choice = Source.load(folders), None
     complain_some(shown.conflicts)
     if name in KINDS:
         look = Look(band, TAU if tau is None else tau, against)
         request = PictureRequest(name, look, frame, tuple(where))
-        others = [Source.load(compare)] if compare else []
-        found = request.write(shown, *others, output=output)
+        if compare:
+            found = request.write(shown, Source.load(compare), output=output)
+        else:
+            choice = choose_for_picture(name, shown.rows, where)
+            found = request.write(replace(shown, rows=choice.rows), output=output)
     elif compare or tau is not None or against:
         raise SpecError(f"{name}: --compare, --tau and --against are for {', '.join(KINDS)}")
     else:
-        rows = choose_rows(shown.rows, where)
-        found = write_figure(name, rows, shown.curves, output, band, frame=frame)
+        choice = choose_for_figure(name, shown.rows, where)
+        found = write_figure(name, choice.rows, shown.curves, output, band, frame=frame)
     say(f"{name}: {found}")
+    if choice and (line := choice.line(name)):
+        say(line)
 
 
 def claims(

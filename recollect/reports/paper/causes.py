@@ -4,6 +4,9 @@ window that the change gains or loses.
 One cell of a pair follows a recipe exactly. Settings for early stopping and evaluation do not count
 as a difference. The windows of both cells are measured (see searched.py). The interval is where the
 gain should lie if both cells were trained with other seeds (analysis/seeds/other_seeds.py).
+
+A change is either a choice of a recipe, which says how a model is trained, or an ablation, which
+makes another model of it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from recollect.analysis import Cell, group_cells
+from recollect.analysis import TAU, Cell, group_cells
 from recollect.analysis.mixer_options import MIXER_OPTIONS, part_text
 from recollect.analysis.naming import Settings, differing_keys, short_labels
 from recollect.analysis.seeds import TAUS, Interval
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 # Two cells are compared only if these agree: the task, its size, and the shape of the model.
 SAME = ("task.name", "task.length", "task.pairs", WIDTH, DEPTH, MIXER)
+# Options of a mixer that are choices like those of a recipe. All its others make another model.
+CHOICES = ("init", "qk_norm", "precision")
+SAME_RATE = 1 + 1e-9  # an end of a window is computed, and may lie on a rate
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,12 @@ class Cause:
         return self.before.mixer
 
     @property
+    def is_ablation(self) -> bool:
+        """Whether the change makes another model, e.g. Mamba without its convolution."""
+        option = self.key.removeprefix(MIXER_OPTIONS)
+        return option != self.key and option not in CHOICES
+
+    @property
     def text(self) -> str:
         """The change in words: "dropout 0.1 to 0", "without convolution"."""
         part = part_text(self.mixer, self.key, self.values[1])
@@ -109,6 +121,26 @@ def find_causes(rows: Iterable[RunRow], recipe: str, taus: Sequence[float] = TAU
                 gains = tuple(_gain(before, after, tau) for tau in taus)
                 found.append(Cause(recipe, base, cell, key, (own.get(key), other.get(key)), gains))
     return sorted(found, key=_order)
+
+
+def ranked(causes: Iterable[Cause]) -> list[Cause]:
+    """The causes by the size of their gain or loss, the largest first."""
+    return sorted(causes, key=lambda cause: -abs(cause.gains[0].decades))
+
+
+def is_thin(cell: Cell, tau: float = TAU) -> bool:
+    """Whether most rates inside the window of a cell have one seed only. Such a window cannot show
+    that single seeds fail inside it (docs/decisions/search-edges.md, "Lost seeds").
+    """
+    window = cell.window(tau)
+    if window is None:
+        return False
+    seeds = [
+        len(rate.scores)
+        for rate in cell.scored_rates
+        if window.low / SAME_RATE <= rate.lr <= window.high * SAME_RATE
+    ]
+    return 2 * seeds.count(1) > len(seeds)
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recollect.reports.paper.presets import Scale
 from recollect.rows import Evaluation, RunRow
 from recollect.running.results import RunSet
 from recollect.spec.recipes import recipe_of
@@ -87,3 +88,8 @@ def is_reduced(spec: Mapping[str, Any]) -> bool:
     return (
         task.get("vocabulary", VOCABULARY) < VOCABULARY or task.get("alphabet", ALPHABET) < ALPHABET
     )
+
+
+def scale_of(spec: Mapping[str, Any]) -> Scale:
+    """The scale of a run, named as those of the presets."""
+    return "small" if is_reduced(spec) else "full"

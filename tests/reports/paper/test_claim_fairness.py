@@ -56,7 +56,8 @@ def test_noise_excuses_a_shortfall_and_makes_none_look_safe():
         (0.1, 0.1, True),
         (0.06, 0.06, None),
         (-0.05, 0.3, None),
-        (0.0, 0.0, False),
+        (0.0, 0.0, None),
+        (-0.06, -0.06, None),
         (-0.4, -0.2, False),
     ],
 )
@@ -178,12 +179,15 @@ def test_a_line_for_solved_is_open_where_seeds_straddle_it():
     assert "by their means, 0 to 0 with the noise of seeds" in low.numbers
 
 
-def test_256_tokens_are_a_high_length_too():
+@pytest.mark.parametrize(("solved", "left"), [(256, 512), (512, 256)])
+def test_one_high_length_does_not_speak_for_the_other(solved, left):
     claim = BY_NAME["C6"]
-    rows = [row for row in made_rows(claim, study_score) if row.spec["task"]["length"] == 256]
-    verdict = verdict_of(claim, rows)
-    assert verdict.outcome == "reproduced"
-    assert "2-layer mamba (256,16) width 64" in verdict.numbers
+    rows = made_rows(claim, study_score)
+    verdict = verdict_of(claim, [row for row in rows if row.spec["task"]["length"] == solved])
+    assert verdict.words == "holds in 1 of 2 cells"
+    assert {want.size[0] for want in verdict.wants} == {left}
+    fails = changed(lambda run: run.task.length == left, never(0.5))
+    assert verdict_of(claim, made_rows(claim, fails)).outcome == "contradicted"
 
 
 def test_a_bound_from_above_asks_for_the_best_score():

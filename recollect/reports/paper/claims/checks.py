@@ -100,13 +100,13 @@ def _unless_noisy(check: Check, measure: Measure, is_contradicted: bool) -> Chec
 
 
 def clearly_above(measure: Measure, slack: float) -> Check:
-    """Whether a difference is at least `slack`. It fails only if it is not positive at all; one in
+    """Whether a difference is at least `slack`. It fails if it is at most minus `slack`; one in
     between is open, and no further run is wanted if it is known to lie there.
     """
     if measure.low >= slack:
         return Check(True, measure.text, margin=measure.low - slack)
-    if measure.high <= 0:
-        return Check(False, measure.text, margin=measure.high)
+    if measure.high <= -slack:
+        return Check(False, measure.text, margin=measure.high + slack)
     alike = "" if measure.lacks else f" (within {slack:g} of each other)"
     return Check(None, f"{measure.text}{alike}", measure.lacks, wants=measure.wants)
 

@@ -47,7 +47,6 @@ class Coverage:
 
 
 EVERY = Coverage(True, False, "every cell named must hold, and one that fails contradicts it")
-SOME = Coverage(True, True, "one cell that holds is enough; all that are named must fail")
 UNNAMED = Coverage(
     False,
     False,
@@ -143,7 +142,7 @@ def together(coverage: Coverage, cells: Sequence[CellCheck]) -> Check:
     """All cells combined into one check, for rows of a smaller scale than the study's."""
     checks = [cell.check for cell in cells]
     if coverage.named:
-        return some(checks) if coverage.one else every(checks)
+        return every(checks)
     decided = [check for check in checks if check.holds is not None]
     return (some if coverage.one else every)(decided or checks)
 

@@ -28,6 +28,7 @@ from recollect.reports.paper.claims.measures import (
     trusted,
     tuned,
     window,
+    without_gaps,
 )
 from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
 from recollect.reports.paper.claims.wanted import Want, scored_runs
@@ -188,6 +189,8 @@ class Group:
         found = window(cell, name, self.strict, self.tau, self.brief)
         if subject.draw is not None:
             found = redrawn_window(found, subject.draw, self.tau)
+        if self.strict:
+            found = without_gaps(found, cell, self.tau, subject.draw)
         wants = self.wants(role, subject, search="edges")
         return replace(found, wants=wants) if found.lacks else found
 

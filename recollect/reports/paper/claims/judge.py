@@ -158,7 +158,14 @@ def _numbers(claim: Claim, counted: Tally, cells: Sequence[CellCheck], trained: 
             lacks = f"any run of this recipe in its setting, {claim.setting}"
         parts += [f"undecided: {known}" if told else known] if known else []
         parts += [f"missing: {lacks}"] if lacks else []
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, [*parts, _models_left(claim, cells)]))
+
+
+def _models_left(claim: Claim, cells: Sequence[CellCheck]) -> str:
+    """The models of a claim without named cells of which no cell is decided, if others are."""
+    decided = {cell.role for cell in cells if cell.check.holds is not None}
+    left = [role.name for role in claim.models if role not in decided]
+    return f"no cell decides on {', '.join(left)}" if decided and left else ""
 
 
 def _margin(check: Check) -> float:

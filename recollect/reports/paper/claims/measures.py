@@ -21,6 +21,8 @@ from recollect.reports.paper.claims.thresholds import (
     LEAST_RATES,
     LEAST_SEEDS,
     LEAST_SPAN,
+    MOST_NOISE,
+    NOISES,
 )
 from recollect.reports.paper.claims.wanted import BEYOND, scored_runs
 from recollect.reports.paper.study import RATES
@@ -67,6 +69,36 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
     if strict and found.low == 0 and found.high == math.inf:
         return _bounded_window(cell, name, tau, brief) or found
     return found
+
+
+def without_gaps(found: Measure, cell: Cell, tau: float, draw: Draw | None = None) -> Measure:
+    """The window without gaps that noise explains, of a cell with a score at every rate, or of a
+    draw of it with other seeds.
+
+    A gap is a single rate below tau between two that reach it, and within the noise of the cell's
+    rates that reach it. Noise at an edge moves it by a part of a step of the grid; a gap may halve
+    a window.
+    """
+    tried = trusted(cell).scored_rates
+    if len(tried) < len(cell.rates):
+        return found
+    noise = standard_error(rate for rate in tried if rate.mean >= tau)
+    least = tau - min(NOISES * noise, MOST_NOISE)
+    rates = draw.rates if draw else [rate.lr for rate in tried]
+    means = draw.means if draw else [rate.mean for rate in tried]
+    gaps = [
+        place
+        for place in range(1, len(means) - 1)
+        if least <= means[place] < tau <= min(means[place - 1], means[place + 1])
+    ]
+    whole = [tau if place in gaps else mean for place, mean in enumerate(means)]
+    closed = find_window(rates, whole, tau) if gaps else None
+    if closed is None or closed.decades <= found.low:
+        return found
+    left = " and ".join(rate_text(rates[place]) for place in gaps)
+    told = f"{closed.decades:.1f} without the gap at {left}, within the noise of seeds"
+    high = math.inf if closed.is_open else max(found.high, closed.decades)
+    return replace(found, low=closed.decades, high=high, text=f"{found.text}, {told}")
 
 
 def _tried_window(cell: Cell, name: str, strict: bool, tau: float, brief: bool) -> Measure:

@@ -81,6 +81,12 @@ TRIVIAL = Threshold(
 FASTER_DECAY = Threshold(
     2.0, "faster decay", "times the share of the mass that the other model loses per token"
 )
+VANISHED = Threshold(
+    0.1,
+    "vanished",
+    "share of the mass beside the diagonal that is left between the first token and the last: the "
+    "study argues with that corner of the map, where the decays of all tokens are multiplied",
+)
 STAR_SLACK = Threshold(0.05, "slack below a star", "0.02 of digitising, and seed noise")
 SEED_NOISE = Threshold(
     0.05, "seed noise", "by how much a held-out seed may contradict a paired comparison"
@@ -137,4 +143,8 @@ COPY_NARROWER = Threshold(
     "one step of a grid such as 1e-4, 3e-4, 1e-3; there is one size only",
 )
 SAME_WINDOW = Threshold(0.5, "same window", "one step of a grid such as 1e-4, 3e-4, 1e-3")
-ORDER_SLACK = Threshold(0.1, "slack in an order", "a tenth of a decade is within an edge's error")
+ORDER_SLACK = Threshold(
+    0.1,
+    "slack in an order",
+    "windows are known to a tenth of a decade; a smaller difference says nothing of their order",
+)

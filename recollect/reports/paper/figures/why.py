@@ -1,7 +1,8 @@
 """Causes of a wide window, as a picture or a table: for each task and model, the changes of a
 recipe, ranked by the decades of W that they gain or lose.
 
-This is not in the study. The pairs of cells come from reports/paper/causes.py.
+This is not in the study. The pairs of cells come from reports/paper/causes.py. Ablations make
+another model of a mixer; they are left out, since the study has tables of its own for them.
 """
 
 from collections.abc import Sequence
@@ -11,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import Curves, count_text
+from recollect.analysis import Cell, Curves, count_text
 from recollect.errors import SpecError
 from recollect.plotting import sheet
 from recollect.plotting.colours import FAINT, INK, line_styles
 from recollect.plotting.settings import print_style
 from recollect.plotting.text import mixer_title, plain
-from recollect.reports.paper.causes import Cause, Gain, find_causes
+from recollect.reports.paper.causes import Cause, Gain, find_causes, is_thin
 from recollect.reports.paper.figures.table import Table
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES
@@ -25,6 +26,7 @@ from recollect.spec.recipes import RECIPES
 PANEL_WIDTH, LINE = 3.4, 0.2  # inches: a panel, one change
 TITLE_INCHES, AXIS_INCHES = 0.5, 0.25  # height of a panel's title, and of the axis at the bottom
 MOST_COLUMNS = 2
+THIN = "†"  # marks a window inside which most rates have one seed
 TITLE = "Why: decades of W gained or lost by one change from the recipe {}"
 Panel = tuple[str, str, str]  # model, length and pairs, layers
 
@@ -51,7 +53,8 @@ def draw(rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
             ax.set_xlim(*_span(causes))
             if number + columns >= len(panels):  # there is no panel below it
                 ax.set_xlabel("decades of W gained")
-            before = f"W({_tau(own)}) {own[0].gains[0].before:.2f} before"
+            width = _width_text(own[0].before, own[0].gains[0].before)
+            before = f"W({_tau(own)}) {width} before"
             sheet.panel_title(ax, f"{model}, {size}", f"{layers}; {before}")
         for ax in list(axes.flat)[len(panels) :]:
             ax.set_axis_off()
@@ -74,8 +77,8 @@ def table(rows: Sequence[RunRow], curves: Curves, kind: str) -> Table:
             model,
             f"{size}, {layers}",
             cause.text,
-            f"{cause.gains[0].before:.2f}",
-            f"{cause.gains[0].after:.2f}",
+            _width_text(cause.before, cause.gains[0].before),
+            _width_text(cause.after, cause.gains[0].after),
             *map(_gain_text, cause.gains),
         )
         for (model, size, layers), own in _panels(causes).items()
@@ -86,7 +89,10 @@ def table(rows: Sequence[RunRow], curves: Curves, kind: str) -> Table:
 
 def _most_changed(rows: Sequence[RunRow]) -> tuple[str, list[Cause]]:
     """The recipe with the most trained changes, and these changes; the first in case of a tie."""
-    found = {recipe: find_causes(rows, recipe) for recipe in RECIPES}
+    found = {
+        recipe: [cause for cause in find_causes(rows, recipe) if not cause.is_ablation]
+        for recipe in RECIPES
+    }
     recipe = max(found, key=lambda name: len(found[name]))
     if not found[recipe]:
         raise SpecError(
@@ -134,7 +140,10 @@ def _draw_panel(ax: Axes, causes: Sequence[Cause], colour: str, lines: int) -> N
         }
         ax.plot([gain.decades], [place], label="gain", **point)
     ax.set_ylim(lines - 0.4, -0.6)
-    texts = [cause.text + (" (bound)" if cause.gains[0].is_bound else "") for cause in causes]
+    texts = [
+        f"{cause.text}{f' {THIN}' * is_thin(cause.after)}{' (bound)' * cause.gains[0].is_bound}"
+        for cause in causes
+    ]
     ax.set_yticks(range(len(causes)), [plain(text) for text in texts], parse_math=False)
     ax.tick_params(axis="y", length=0)
 
@@ -148,11 +157,20 @@ def _notes(causes: Sequence[Cause]) -> list[str]:
     ]
     if bounds:
         notes.append("Bound: a grid of rates ended inside one of the two windows.")
+    if any(is_thin(cell) for cause in causes for cell in (cause.before, cause.after)):
+        notes.append(
+            f"{THIN}: most rates inside the window have one seed, so single seeds that fail there "
+            "may go unseen."
+        )
     return notes
 
 
 def _tau(causes: Sequence[Cause]) -> str:
     return f"{causes[0].gains[0].tau:g}"
+
+
+def _width_text(cell: Cell, decades: float) -> str:
+    return f"{decades:.2f}{THIN if is_thin(cell) else ''}"
 
 
 def _gain_text(gain: Gain) -> str:
