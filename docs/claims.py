@@ -21,32 +21,42 @@ A claim is decided by the rows of one recipe and at the study's scale: its sizes
 8,192, 100,000 training rows, and at least {seeds:g} seeds. `study` is the headline; other recipes
 stand beside it.
 
-- *Reproduced*: in all cells the claim names. Where the study does not name its cells: in every
-  cell that was searched, {sizes:g} sizes at least, one of {length:g} tokens or more.
-- *Holds in n of m cells*: some hold; the others are open, or, of a claim that names none, fail.
-- *Fails in n of n cells*: of a claim that names none; too few to contradict it.
-- *Contradicted*: by a cell it names, or, where none is named, by a model that fails in every cell
-  that was searched. One easy cell overturns nothing. The numbers say which cell, and how it was
-  searched.
-- *Not enough data*: with the cells to train, the commands and the run-steps they cost.
+- *Reproduced*: it holds in all cells that the study names. Where the study names none: in every
+  cell that was searched, at {sizes:g} sizes or more, one of them of at least {length:g} tokens.
+- *Holds in n of m cells*: it holds in some cells. The others are open or, where the study names
+  none, it fails in them.
+- *Fails in n of n cells*: only where the study names none: it fails in all cells that were
+  searched, which are too few to contradict it.
+- *Contradicted*: it fails in a cell that the study names. Where the study names none: one of the
+  models fails in every cell that was searched, at as many sizes as above. One easy cell overturns
+  nothing. The numbers say which cell it is, and how it was searched.
+- *Not enough data*: no cell is decided. The cells to train are listed, with the commands and the
+  run-steps they cost.
 
 What a number means:
 
 - The best score is that of the best rate, averaged over seeds. Before {rates:g} rates over {span:g}
   decades were tried it is a lower bound, so a failure needs a search and a success does not.
-- A window needs rates at most {step:g} decades apart; where it reaches the end of the grid it is a
-  lower bound too.
-- Of a grid that was searched only (`--search best`, `--search edges`) the best score is an
-  interval, once rates without a gap above {step:g} decades were tried: what the runs that are left
-  may make of it, with the confidence that the search states. So is a window.
+- A window needs rates at most {step:g} decades apart. Where it reaches the end of the grid it is a
+  lower bound, too.
+- Where only a part of a grid was trained (`--search best`, `--search edges`), the best score is an
+  interval as soon as the tried rates are at most {step:g} decades apart: the runs that are left may
+  raise it so far, with the confidence that the search states. A window is an interval likewise.
 - Claims about windows are judged at tau = {taus} and say so if these disagree; the
   verdict is that of the first.
 - How firm a verdict is: the share of {resamples} draws of other seeds with the same verdict, and
   the share of the most frequent other one. Best scores and windows are drawn from the seeds of each
   rate and, with smaller weights, of the rates next to it
-  ([how](decisions/intervals-over-seeds.md)), and runs with their curves likewise. What is unknown of
-  a cell stays unknown in each draw.
-- Where a rule allows for seed noise, a contradiction must exceed {noises:g} standard errors.
+  ([how](decisions/intervals-over-seeds.md)), and runs with their curves likewise. What is unknown
+  of a cell stays unknown in each draw.
+- The noise of seeds may excuse a shortfall, but it shows nothing. Noise means {noises:g} standard
+  errors of a mean over seeds, at most {most_noise:g}. For a best score they are estimated from all
+  widths of the model at one size, for a window from the rates inside it.
+  - Where a rule allows for standard errors, a deviation within the noise does not count.
+  - A model *reaches* {solved:g} if the mean over seeds of its best score does. It *misses* it if
+    that mean is lower by more than the noise. In between the claim waits for more seeds.
+  - Where a single rate inside a window is below tau by no more than the noise, the window is an
+    interval: from its width with this gap to its width without it.
 - A diverged run counts as 0. Beside chance stands what position alone gives, which is more where
   queries follow the power law.
 
@@ -66,6 +76,8 @@ def page() -> str:
         sizes=thresholds.LEAST_SIZES,
         length=thresholds.LEAST_LENGTH,
         noises=thresholds.NOISES,
+        most_noise=thresholds.MOST_NOISE,
+        solved=thresholds.SOLVED,
         taus=", ".join(f"{tau:g}" for tau in TAUS),
         resamples=RESAMPLES,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recollect.plotting.settings import SCREEN_DPI, to_bytes
 from recollect.plotting.sheet import Frame
-from recollect.reports.pictures import PictureRequest, Source
+from recollect.reports.pictures import PictureRequest, Source, choose_for_picture
 
 HERE = Path(__file__).parent
 ROWS = HERE.parent / "results" / "h200" / "study-mqar64"
@@ -20,7 +20,8 @@ WHERE = (
 def headline(source):
     """Score against learning rate; the README says the rest."""
     frame = Frame(6.4, 3.9, title=False, caption=False)
-    return PictureRequest("rates", frame=frame, where=WHERE).draw(source)
+    shown = choose_for_picture("rates", source, WHERE).source
+    return PictureRequest("rates", frame=frame).draw(shown)
 
 
 if __name__ == "__main__":

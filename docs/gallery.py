@@ -6,7 +6,6 @@ ROOT (results) has folders of results, at any depth. Rows of the study's size co
 picture per recipe; smaller ones stand in an appendix and are never drawn together with them.
 """
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -16,9 +15,10 @@ from page_parts import HERE, shown, wrapped, write_png
 from recollect.analysis import count_statuses, counts_text
 from recollect.errors import SpecError
 from recollect.reports.paper.comparable import choose_for_figure, comparing
-from recollect.reports.paper.evidence import join_stores, load_stores, rows_by_recipe
+from recollect.reports.paper.evidence import join_stores, load_stores
 from recollect.reports.paper.figures import FIGURES, TABLES
 from recollect.reports.paper.figures.all_figures import DEFINITIONS, OWN_FIGURES
+from recollect.reports.pictures import Source
 
 HEAD = """# Gallery
 
@@ -45,12 +45,10 @@ def sources(stores):
     return "  \n".join(lines)
 
 
-def command(name, stores, recipes=()):
+def command(name, stores, recipe=""):
     """What draws the same picture."""
     folders = " ".join(shlex.quote(shown(store.folder)) for store in stores)
-    # As a value of --where is written: one as it is, several as a list.
-    wanted = recipes[0] if len(recipes) == 1 else json.dumps(recipes)
-    chosen = f" --where {shlex.quote(f'recipe={wanted}')}" if recipes else ""
+    chosen = f" --where {shlex.quote(f'recipe={recipe}')}" if recipe else ""
     suffix = "md" if name in TABLES else "png"
     text = f"recollect figure {name} {folders}{chosen} -o {name}.{suffix}"
     if len(text) > 100:
@@ -76,12 +74,6 @@ def fitting_stores(name, stores):
     return [store for store in stores if any(definition.fits(row) for row in store.ended)]
 
 
-def shown_recipes(name, rows):
-    """The labels of the rows that a figure shows: several where it compares what a recipe says."""
-    fitting = [row for row in rows if row.has_result and DEFINITIONS[name].fits(row)]
-    return list(rows_by_recipe(fitting))
-
-
 def picture_name(name, place):
     """The file of a figure's picture; `place` counts its recipes from 0."""
     return f"{name}-{place + 1}.png" if place else f"{name}.png"
@@ -98,8 +90,7 @@ def full_section(name, stores, pictures, save):
         used = [store for store in own if any(row.run_id in ids for row in store.ended)]
         file = pictures / picture_name(name, place)
         body = drawing(name, rows, results.curves, file, save)
-        drawing_it = command(name, used, shown_recipes(name, rows))
-        text += f"\nRecipe `{recipe}`:\n\n{drawing_it}\n{body}\n{sources(used)}\n"
+        text += f"\nRecipe `{recipe}`:\n\n{command(name, used, recipe)}\n{body}\n{sources(used)}\n"
     return text if found else f"{text}\nNo rows yet: `recollect run paper:{name} --out ...`\n"
 
 
@@ -109,8 +100,8 @@ def small_section(name, stores, pictures, save):
     if not own:
         return f"\n### {name}, small\n\nNo rows: `recollect run paper:{name}:small --out ...`\n"
     results = join_stores(own)
-    rows = choose_for_figure(name, results.rows).rows
-    body = drawing(name, rows, results.curves, pictures / f"{name}.small.png", save)
+    chosen = choose_for_figure(name, Source(name, results.rows, results.curves)).source
+    body = drawing(name, chosen.rows, chosen.curves, pictures / f"{name}.small.png", save)
     return f"\n### {name}, small\n\n{command(name, own)}\n{body}\n{sources(own)}\n"
 
 

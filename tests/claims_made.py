@@ -40,6 +40,9 @@ NARROW = (2.9e-3, 5e-3)  # and for recurrent models: between two of Zoology's ra
 LESS_NARROW = (2.1e-3, 5e-3)  # a little more
 
 
+ONE_RATE = (2.9e-3, 3.1e-3)  # and a little less
+
+
 NOISE = 0.05  # of a seed, standard deviation
 
 
@@ -241,10 +244,13 @@ def never(top: float) -> Callable[[RunSpec], float]:
     return lambda run: within(run, WIDE, top, min(top, 0.02))
 
 
-def made_kept(rows: Iterable[RunRow], decaying: Sequence[str]) -> dict[str, float]:
+def made_kept(
+    rows: Iterable[RunRow], decaying: Sequence[str], fast: float = 0.9, slow: float = 0.999
+) -> dict[str, tuple[float, ...]]:
     """What inspections would say of the runs with a decay and of those without one."""
     return {
-        row.run_id: 0.9 if row.spec["model"]["mixer"]["name"] in decaying else 0.999 for row in rows
+        row.run_id: (fast if row.spec["model"]["mixer"]["name"] in decaying else slow,)
+        for row in rows
     }
 
 

@@ -2,7 +2,7 @@
 
 from rows_made import make_curve, make_sweep
 
-from recollect.reports.pictures import PictureRequest, Source
+from recollect.reports.pictures import PictureRequest, Source, choose_for_picture
 
 WIDE = {1e-4: [0.3, 0.4], 1e-3: [1.0, 0.98], 1e-2: [0.95, 0.93], 1e-1: [0.1, 0.3]}
 NARROW = {1e-4: [0.2, 0.2], 1e-3: [0.99, 0.98], 1e-2: [0.2, 0.2], 1e-1: [0.0, 0.0]}
@@ -18,8 +18,10 @@ def two_mixers():
     return make_sweep(WIDE) + make_sweep(NARROW, "leaky")
 
 
-def draw(kind, *sources, **request):
-    return PictureRequest(kind, **request).draw(*sources)
+def draw(kind, *sources, where=(), **request):
+    """The picture as the command line draws it."""
+    chosen = [choose_for_picture(kind, source, where).source for source in sources]
+    return PictureRequest(kind, **request).draw(*chosen)
 
 
 def lines(ax, label):

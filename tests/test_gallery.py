@@ -12,9 +12,10 @@ import pytest
 from study_made import RATES, study_curve, study_rows
 
 from recollect.analysis import group_cells
+from recollect.reports.paper.comparable import choose_for_figure
 from recollect.reports.paper.evidence import StoredResults, load_stores
 from recollect.reports.paper.presets import NAMES
-from recollect.reports.pictures import choose_rows
+from recollect.reports.pictures import Source
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROOT = DOCS.parent / "results"
@@ -138,7 +139,9 @@ def test_what_a_table_varies_makes_one_table_of_one_recipe(docs, tmp_path):
     ]
     words = shlex.split(command)
     wanted = words[words.index("--where") + 1]
-    assert len(choose_rows(rows, [wanted])) == len(rows), "it draws what the page shows"
+    assert wanted == "recipe=plain"
+    drawn = choose_for_figure("table4", Source("a", rows, {}), [wanted])
+    assert drawn.source.rows == rows, "it draws what the page shows"
 
 
 def test_a_few_rates_are_tried_and_no_window(docs, tmp_path):
@@ -153,8 +156,6 @@ def test_a_few_rates_are_tried_and_no_window(docs, tmp_path):
 
 def test_a_table_has_room_for_more_sizes_than_a_picture(docs):
     import result_windows
-
-    from recollect.reports.pictures import Source
 
     widths = range(8, 8 * 31, 8)
     rows = study_rows(("attention", "mamba"), rates=(1e-3, 1e-2), seeds=(1,), widths=widths)
@@ -248,8 +249,6 @@ def test_the_stored_pages_are_those_of_the_stored_rows(docs, name):
 
 def test_the_headline_shows_equal_widths_at_the_study_s_size(docs):
     import figures
-
-    from recollect.reports.pictures import Source
 
     found = figures.headline(Source.load([figures.ROWS]))
     assert len(found.axes) == 1

@@ -33,6 +33,10 @@ FOLDERS = Rule(
     "a tuple of paths",
     lambda value: isinstance(value, tuple) and all(isinstance(one, Path) for one in value),
 )
+KEYS = Rule(
+    "a tuple of texts",
+    lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +56,7 @@ class Results:
 
     runs: RunSet
     folders: tuple[Path, ...] = ()
+    together: tuple[str, ...] = ()  # the keys of which `where` was given several values
 
     def __post_init__(self) -> None:
         if not isinstance(self.runs, RunSet):
@@ -60,6 +65,7 @@ class Results:
                 "`Results.load(FOLDER)` reads a folder"
             )
         require(FOLDERS, '(Path("out"),)', folders=self.folders)
+        require(KEYS, '("recipe",)', together=self.together)
 
     @classmethod
     def load(cls, folder: Path | str, *more: Path | str) -> "Results":
@@ -92,20 +98,21 @@ class Results:
 
     def where(self, *conditions: str) -> "Results":
         """The runs that meet every KEY=VALUE, written as for `overrides`; several values are a
-        list, and `recipe=NAME` is a condition, too.
+        list. `recipe=NAME` and `scale=full` (or `small`) are conditions, too.
 
         >>> import recollect
         >>> results = recollect.Results.load("out")
         >>> results.where('model.mixer.name="mamba"', "train.lr=[1e-3, 1e-2]")
         Results('out': 6 runs, 6 done; 1 cell)
         """
-        from recollect.reports.pictures import choose_rows
+        from recollect.reports.pictures import choose_rows, keys_of_several
 
         as_list(TEXT, '"model.width=64"', conditions=conditions)
         rows = choose_rows(self.rows, conditions)
         curves = {row.run_id: self.runs.curves.get(row.run_id, []) for row in rows}
         kept = {run_id: curve for run_id, curve in curves.items() if curve}
-        return replace(self, runs=replace(self.runs, rows=rows, curves=kept))
+        together = (*self.together, *keys_of_several(conditions))
+        return replace(self, runs=replace(self.runs, rows=rows, curves=kept), together=together)
 
     # ---- tables ----
 
@@ -201,6 +208,9 @@ class Results:
         how far seeds lie apart (min-max, std, interval), `against` the axis of "scaling";
         `compare` are results to draw over these; `size` is the width in inches, or both sides.
 
+        Of several recipes and sizes it shows one, and the caption says what is left out; `where`
+        chooses: "recipe=plain", "scale=small", 'recipe=["study", "plain"]', "recipe=all".
+
         >>> import recollect
         >>> axes = recollect.Results.load("out").plot("windows")
         >>> axes[0].get_xlabel()
@@ -208,7 +218,14 @@ class Results:
         """
         from recollect.api.drawing import draw
         from recollect.plotting.sheet import Frame
-        from recollect.reports.pictures import Look, PictureRequest, Source, read_size
+        from recollect.reports.pictures import (
+            Choice,
+            Look,
+            PictureRequest,
+            Source,
+            of_one_recipe,
+            read_size,
+        )
 
         require(TEXT, '"windows"', kind=kind)
         require(NUMBER, "0.9", tau=tau)
@@ -222,7 +239,11 @@ class Results:
         inches = read_size(None if size is None else "x".join(map(str, sides)))
         frame = Frame(*inches, title=title, caption=caption)
         results = [self] if compare is None else [self, compare]
-        sources = [Source(one._name, one.rows, one.runs.curves) for one in results]
+        choices = [
+            Choice(Source(one._name, one.rows, one.runs.curves), frozenset(one.together))
+            for one in results
+        ]
+        sources = [of_one_recipe(choice).source for choice in choices]
         return draw(PictureRequest(kind, Look(band, tau, against), frame), sources)
 
     def report(self, output: Path | str | None = None) -> Path:

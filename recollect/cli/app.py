@@ -30,7 +30,7 @@ from recollect.errors import (
 EXAMPLES = """Can a sequence mixer learn to recall, and how hard is it to train to do so?
 
 \b
-recollect demo                       two minutes on a CPU, and a page
+recollect demo                       minutes on two CPU cores, and a page
 recollect run sweep.toml --out out   train a sweep; `resume out` goes on
 recollect score mamba                a mixer's card beside stored baselines
 recollect report out                 one HTML page; also `figure` and `claims`

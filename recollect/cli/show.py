@@ -1,7 +1,6 @@
 """Verbs that show results: report, watch, inspect, figure, claims."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -149,8 +148,8 @@ def figure(
         list[str],
         typer.Option(
             metavar="A.B=1",
-            help="only runs with this setting, recipe=NAME or scale=full (or small); may be "
-            "repeated",
+            help="only runs with this setting, recipe=NAME or scale=full (or small); a list "
+            "allows several values, recipe=all any; may be repeated",
         ),
     ] = [],  # noqa: B006
     tau: Annotated[float | None, typer.Option(help="the level of the windows")] = None,
@@ -165,7 +164,7 @@ def figure(
 ) -> None:
     """Draw a picture of any rows, or one of the study's figures and tables.
 
-    Of several recipes and scales it shows one, and says what it leaves out; --where chooses.
+    Of several recipes and sizes it shows one, and says what it leaves out; --where chooses.
 
     \b
     recollect figure rates out -o rates.pdf --size 7 --no-title
@@ -174,9 +173,16 @@ def figure(
     """
     from recollect.analysis import TAU
     from recollect.plotting.sheet import Frame
-    from recollect.reports.paper.comparable import choose_for_figure, choose_for_picture
+    from recollect.reports.paper.comparable import choose_for_figure
     from recollect.reports.paper.figures import write_figure
-    from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+    from recollect.reports.pictures import (
+        KINDS,
+        Look,
+        PictureRequest,
+        Source,
+        choose_for_picture,
+        read_size,
+    )
     from recollect.spec.base import shorten, suggest
 
     if name not in (known := {*completing.figures()}):
@@ -185,24 +191,23 @@ def figure(
             f"{suggest(name, known, 'recollect figure --help')}"
         )
     frame = Frame(*read_size(size), title=title, caption=caption)
-    shown, choice = Source.load(folders), None
-    complain_some(shown.conflicts)
+    sources = [Source.load(several) for several in (folders, compare) if several]
+    complain_some(sources[0].conflicts)
     if name in KINDS:
         look = Look(band, TAU if tau is None else tau, against)
-        request = PictureRequest(name, look, frame, tuple(where))
-        if compare:
-            found = request.write(shown, Source.load(compare), output=output)
-        else:
-            choice = choose_for_picture(name, shown.rows, where)
-            found = request.write(replace(shown, rows=choice.rows), output=output)
+        choices = [choose_for_picture(name, source, where) for source in sources]
+        request = PictureRequest(name, look, frame)
+        found = request.write(*(choice.source for choice in choices), output=output)
     elif compare or tau is not None or against:
         raise SpecError(f"{name}: --compare, --tau and --against are for {', '.join(KINDS)}")
     else:
-        choice = choose_for_figure(name, shown.rows, where)
-        found = write_figure(name, choice.rows, shown.curves, output, band, frame=frame)
+        choices = [choose_for_figure(name, sources[0], where)]
+        shown = choices[0].source
+        found = write_figure(name, shown.rows, shown.curves, output, band, frame=frame)
     say(f"{name}: {found}")
-    if choice and (line := choice.line(name)):
-        say(line)
+    for choice in choices:
+        if line := choice.line(name if len(choices) == 1 else f"{name} of {choice.source.name}"):
+            say(line)
 
 
 def claims(

@@ -26,5 +26,5 @@ def test_an_example_shows_what_it_gives(example: doctest.DocTest, out: Path, plu
 def test_every_public_method_has_an_example():
     named = {example.name.rpartition(".")[2] for example in EXAMPLES}
     methods = {name for name in vars(results.Results) if not name.startswith("_")}
-    fields = {"runs", "folders", "rows", "problems"}
+    fields = {"runs", "folders", "together", "rows", "problems"}
     assert methods - fields | {"Results"} <= named

@@ -5,13 +5,10 @@ their rows by recipe.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from recollect.reports.paper.presets import Scale
 from recollect.rows import Evaluation, RunRow
 from recollect.running.results import RunSet
-from recollect.spec.recipes import recipe_of
-from recollect.spec.recipes.label import ALPHABET, VOCABULARY
+from recollect.spec.recipes import recipe_of, scale_of
 from recollect.store.joining.folders import find_stores
 
 # In a label, the deviations from a recipe follow this word. No recipe's name contains it.
@@ -29,7 +26,7 @@ class StoredResults:
     @property
     def is_reduced(self) -> bool:
         """Whether its runs are smaller than the study's."""
-        return any(is_reduced(row.spec) for row in self.rows)
+        return any(scale_of(row.spec) == "small" for row in self.rows)
 
     @property
     def ended(self) -> list[RunRow]:
@@ -80,16 +77,3 @@ def rows_by_recipe(rows: Iterable[RunRow], varied: Collection[str] = ()) -> dict
         found.setdefault(recipe_of(row.spec, varied), []).append(row)
     order = sorted(found, key=lambda name: (name.count(BUT), name != "study", -len(found[name])))
     return {name: found[name] for name in order}
-
-
-def is_reduced(spec: Mapping[str, Any]) -> bool:
-    """Whether a run has fewer tokens or letters than the study's."""
-    task = spec.get("task", {})
-    return (
-        task.get("vocabulary", VOCABULARY) < VOCABULARY or task.get("alphabet", ALPHABET) < ALPHABET
-    )
-
-
-def scale_of(spec: Mapping[str, Any]) -> Scale:
-    """The scale of a run, named as those of the presets."""
-    return "small" if is_reduced(spec) else "full"

@@ -10,14 +10,12 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from recollect.errors import SpecError
 from recollect.spec.base import shorten
+from recollect.spec.recipes.label import SCALES, Scale
 from recollect.spec.sweep import Sweep, parse_sweep, read_sweep
 
-Scale = Literal["full", "small"]
-SCALES: tuple[Scale, ...] = ("full", "small")
 DIAGRAMS = ("fig8", "fig9", "fig10")
 NAMES = (
     *("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig11", "fig12", "fig13"),

@@ -1,6 +1,10 @@
 """Pictures of any rows with any mixers: `recollect figure rates|windows|curves|scaling`."""
 
 from recollect.reports.pictures.choosing import choose_rows as choose_rows
+from recollect.reports.pictures.choosing import keys_of_several as keys_of_several
+from recollect.reports.pictures.comparable import Choice as Choice
+from recollect.reports.pictures.comparable import choose_for_picture as choose_for_picture
+from recollect.reports.pictures.comparable import of_one_recipe as of_one_recipe
 from recollect.reports.pictures.look import Look as Look
 from recollect.reports.pictures.request import KINDS as KINDS
 from recollect.reports.pictures.request import PictureRequest as PictureRequest

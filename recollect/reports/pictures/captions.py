@@ -34,6 +34,10 @@ def caption(
     ]
     if shown.is_comparison:
         lines.append(_difference(shown))
+    for source in shown.sources:
+        if source.left_out:
+            of = f" of {plain(source.name)}" if shown.is_comparison else ""
+            lines.append(f"Left out{of}: {source.left_out}.")
     return lines
 
 

@@ -1,44 +1,61 @@
-"""Selects the rows of a picture by KEY=VALUE: a flat key of the specification, "recipe", or "scale"
-(full or small, as of the presets).
+"""Selects rows by KEY=VALUE: a flat key of the specification, "recipe", or "scale" (full or small,
+as of the presets).
 """
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from recollect.analysis import flatten, select_rows
 from recollect.errors import SpecError
-from recollect.reports.paper.evidence import scale_of
-from recollect.reports.paper.presets import SCALES
 from recollect.rows import RunRow
 from recollect.spec.base import shorten, suggest
 from recollect.spec.overrides import read_value
-from recollect.spec.recipes import recipe_of
+from recollect.spec.recipes import recipe_of, scale_of
+from recollect.spec.recipes.label import SCALES
 
 RECIPE, SCALE = "recipe", "scale"
+ALL = "all"  # as a recipe or a scale: any
 COLUMNS = "recollect export DIR | head -1"  # lists the keys of runs
 _SHORT = {"model.mixer": "model.mixer.name"}  # short keys that a sweep and --set allow
 
 
 def choose_rows(
-    rows: Sequence[RunRow], wanted: Iterable[str], varied: Collection[str] = ()
+    rows: Sequence[RunRow], where: Iterable[str], varied: Collection[str] = ()
 ) -> list[RunRow]:
     """The rows that meet every KEY=VALUE. Values are as for --set; a list allows several values.
 
     A recipe stands for its exact rows, and for those that differ from it in the flat keys `varied`.
     """
-    conditions = read_conditions(wanted, rows)
-    recipes, scales = conditions.pop(RECIPE, None), conditions.pop(SCALE, None)
+    conditions = _read(where, rows)
+    recipes, scales = conditions.pop(RECIPE, [ALL]), conditions.pop(SCALE, [ALL])
     chosen = select_rows(rows, conditions)
-    if recipes is not None:
-        names = as_list(recipes)
+    if ALL not in recipes:
         chosen = [
             row
             for row in chosen
-            if recipe_of(row.spec) in names or recipe_of(row.spec, varied) in names
+            if recipe_of(row.spec) in recipes or recipe_of(row.spec, varied) in recipes
         ]
-    if scales is not None:
-        chosen = [row for row in chosen if scale_of(row.spec) in as_list(scales)]
+    if ALL not in scales:
+        chosen = [row for row in chosen if scale_of(row.spec) in scales]
     return chosen
+
+
+def read_condition(text: str) -> tuple[str, Any]:
+    """The key and the value of KEY=VALUE; several values are a list."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise SpecError(
+            f"--where {shorten(text)}: must be written KEY=VALUE; for example model.width=64"
+        )
+    return _SHORT.get(key, key), read_value(value)
+
+
+def keys_of_several(where: Iterable[str]) -> frozenset[str]:
+    """The keys of which several values are asked for, as a list or as "all"."""
+    return frozenset(
+        key for key, value in map(read_condition, where) if isinstance(value, list) or value == ALL
+    )
 
 
 def as_list(value: Any) -> list[Any]:
@@ -46,24 +63,27 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def read_conditions(wanted: Iterable[str], rows: Sequence[RunRow]) -> dict[str, Any]:
-    """The conditions by flat key, "recipe" or "scale". Raises SpecError for a key or scale that
-    there is not.
+def _read(where: Iterable[str], rows: Sequence[RunRow]) -> dict[str, list[Any]]:
+    """The allowed values by key. Raises SpecError for a key that no row has, a key given twice, and
+    a scale that there is not.
     """
-    found: dict[str, Any] = {}
-    texts = list(wanted)
+    found: dict[str, list[Any]] = {}
+    texts = list(where)
     known = {RECIPE, SCALE, *(key for row in rows for key in flatten(row.spec))} if texts else set()
     for text in texts:
-        written, equals, value = text.partition("=")
-        key = _SHORT.get(written, written)
-        if not equals:
-            raise SpecError(
-                f"--where {shorten(text)}: must be written KEY=VALUE; for example model.width=64"
-            )
+        key, value = read_condition(text)
         if key not in known:
             raise SpecError(f"--where {shorten(text)}: {suggest(key, known, COLUMNS)}")
-        found[key] = read_value(value)
-    for scale in as_list(found.get(SCALE, [])):
-        if scale not in SCALES:
-            raise SpecError(f"--where scale={shorten(str(scale))}: must be {' or '.join(SCALES)}")
+        if key in found:
+            both = f"{key}={json.dumps([*found[key], *as_list(value)], default=str)}"
+            raise SpecError(
+                f"--where {shorten(text)}: {key} is given twice; write several values as a list,\n"
+                f"--where {shorten(both)}"
+            )
+        found[key] = as_list(value)
+    for scale in found.get(SCALE, []):
+        if scale not in (*SCALES, ALL):
+            raise SpecError(
+                f"--where {shorten(f'{SCALE}={scale}')}: must be {', '.join(SCALES)} or {ALL}"
+            )
     return found

@@ -1,8 +1,7 @@
 """A request for one of the four pictures, from sources to a file, as on the command line."""
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -12,7 +11,6 @@ from recollect.errors import SpecError
 from recollect.plotting.settings import PRINT_DPI, to_bytes
 from recollect.plotting.sheet import Frame, framed
 from recollect.reports.pictures import curves, rates, scaling, windows
-from recollect.reports.pictures.choosing import choose_rows
 from recollect.reports.pictures.look import Look
 from recollect.reports.pictures.shown import Shown, Source
 from recollect.spec.base import shorten, suggest
@@ -34,15 +32,14 @@ SHOWN_BY = {
 
 @dataclass(frozen=True)
 class PictureRequest:
-    """The kind of picture, its options, and the rows to show."""
+    """The kind of picture and its options."""
 
     kind: str
     look: Look = field(default_factory=Look)
     frame: Frame = field(default_factory=Frame)
-    where: tuple[str, ...] = ()  # KEY=VALUE conditions; only rows that meet all are shown
 
     def draw(self, *sources: Source) -> Figure:
-        """Draw the picture of one source, or of two sources in the same axes."""
+        """Draw all rows of one source, or of two sources in the same axes."""
         if self.kind not in KINDS:
             raise SpecError(f"{shorten(self.kind)}: no picture; {suggest(self.kind, KINDS)}")
         if self.look.band not in BANDS:
@@ -52,19 +49,8 @@ class PictureRequest:
                 f"--tau {self.look.tau:g}: must be above 0 and at most 1; the usual is {TAU:g}"
             )
         self._refuse_unused()
-        chosen = [self._choose(source) for source in sources]
         with framed(self.frame):
-            return KINDS[self.kind](Shown.of(*chosen), self.look)
-
-    def _choose(self, source: Source) -> Source:
-        """The rows of a source that meet the conditions; at least one of them needs a result."""
-        rows = choose_rows(source.rows, self.where)
-        asked = " ".join(f"--where {shlex.quote(text)}" for text in self.where)
-        if not rows and source.rows:
-            raise SpecError(f"{asked}: none of the {len(source.rows)} runs of {source.name} fits")
-        if self.where and not any(row.has_result for row in rows):
-            raise SpecError(f"{replace(source, rows=rows).no_result},\nor leave out {asked}")
-        return replace(source, rows=rows)
+            return KINDS[self.kind](Shown.of(*sources), self.look)
 
     def _refuse_unused(self) -> None:
         """Raise SpecError for an option that has no effect on this kind of picture."""

@@ -37,6 +37,7 @@ class Source:
     conflicts: tuple[str, ...] = ()  # runs with different results in several folders
     go_on: str = "recollect resume DIR"  # the command that trains more of it
     explain: str = "recollect failures DIR"  # the command that shows why runs failed
+    left_out: str = ""  # rows of the folder that are another measurement, in words
 
     @classmethod
     def load(cls, folders: Sequence[Path]) -> "Source":

@@ -8,7 +8,15 @@ The package works on specifications as plain data: neither torch nor pydantic is
 rows.
 """
 
-from recollect.spec.recipes.label import compared_keys, recipe_name, recipe_of
+from recollect.spec.recipes.label import compared_keys, recipe_name, recipe_of, scale_of
 from recollect.spec.recipes.recipe import RECIPES, Recipe, choose_recipe
 
-__all__ = ["RECIPES", "Recipe", "choose_recipe", "compared_keys", "recipe_name", "recipe_of"]
+__all__ = [
+    "RECIPES",
+    "Recipe",
+    "choose_recipe",
+    "compared_keys",
+    "recipe_name",
+    "recipe_of",
+    "scale_of",
+]

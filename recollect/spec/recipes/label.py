@@ -15,7 +15,7 @@ Rules, all of them functions of the specification alone:
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from recollect.spec.recipes.batches import steps_per_epoch, usual_batch
 from recollect.spec.recipes.recipe import OF_EPOCHS, RECIPES, mixer_names
@@ -26,6 +26,8 @@ EVALUATION_KEYS = (
     "train.stop_hopeless",
 )
 
+Scale = Literal["full", "small"]
+SCALES: tuple[Scale, ...] = ("full", "small")
 VOCABULARY, ALPHABET = 8192, 26  # the study's: runs with fewer tokens or letters are reduced ones
 UNCOVERED = "none"
 MOST_LETTERS = 60  # longest text of one difference
@@ -77,6 +79,11 @@ def recipe_of(spec: Mapping[str, Any], varied: Collection[str] = ()) -> str:
 def recipe_name(spec: Mapping[str, Any]) -> str:
     """The name of the nearest recipe, without the differences."""
     return _nearest(spec)[0]
+
+
+def scale_of(spec: Mapping[str, Any]) -> Scale:
+    """The scale of a stored specification: "small" for a reduced run, else "full"."""
+    return "small" if _is_reduced(_table(spec.get("task"))) else "full"
 
 
 def compared_keys(spec: Mapping[str, Any]) -> set[str]:

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from claims_made import (
@@ -12,21 +11,16 @@ from claims_made import (
     NARROW,
     WIDE,
     changed,
-    made_row,
     made_rows,
     mixer,
     noisy,
-    recipe_label,
     study_score,
     verdict_of,
-    wanted_runs,
     within,
 )
 
 from recollect.analysis.seeds.prediction import neighbour_weight
 from recollect.reports.paper.claims import check, recipes_of
-from recollect.reports.paper.claims.inspections import kept_per_token
-from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.study import RATES
 from recollect.rows import RunRow
 from recollect.spec.recipes import RECIPES, recipe_of
@@ -196,34 +190,3 @@ def test_equal_parameters_are_compared():
         )
     ]
     assert verdict_of(claim, rows).outcome == "reproduced"
-
-
-# ---- what inspections say ----
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ('{"run_id": "a", "layers": [{"kept_per_token": [[0.9, 0.7], [0.1]]}, null]}', {"a": 0.8}),
-        ('{"layers": [{"kept_per_token": [[0.5]]}]}', {"found": 0.5}),
-        ('{"run_id": "a", "layers": [{"kept_per_token": [[null]]}]}', {}),
-        ('{"run_id": "a", "layers": "none"}', {}),
-        ("[1, 2]", {}),
-        ("{", {}),
-    ],
-)
-def test_decay_is_read_from_what_inspect_wrote(tmp_path: Path, text, kept):
-    (tmp_path / "inspect").mkdir()
-    (tmp_path / "inspect" / "found.json").write_text(text)
-    assert kept_per_token([tmp_path]) == pytest.approx(kept)
-    assert kept_per_token([tmp_path / "none"]) == {}
-
-
-def test_decay_needs_inspected_runs_of_both_models():
-    claim = BY_NAME["C32"]
-    rows = [made_row(run, 0.9) for run in wanted_runs(claim.what_to_run)[::13]]
-    label = recipe_label(rows)
-    one = {row.run_id: 0.9 for row in rows if row.spec["model"]["mixer"]["name"] == "mamba"}
-    (verdict,) = judge([claim], rows, {}, label, one)
-    assert verdict.outcome == "not enough data"
-    assert "`recollect inspect DIR best:delta_net --untrained`" in verdict.numbers

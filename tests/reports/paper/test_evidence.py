@@ -8,11 +8,11 @@ from study_made import study_row, study_rows
 
 from recollect.reports.paper.evidence import (
     StoredResults,
-    is_reduced,
     join_stores,
     load_stores,
     rows_by_recipe,
 )
+from recollect.spec.recipes import scale_of
 
 
 def test_stores_are_found_at_any_depth(tmp_path):
@@ -28,16 +28,21 @@ def test_stores_are_found_at_any_depth(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "reduced"),
+    ("task", "scale"),
     [
-        ({"name": "mqar", "vocabulary": 8192}, False),
-        ({"name": "mqar", "vocabulary": 64}, True),
-        ({"name": "copying", "alphabet": 26}, False),
-        ({"name": "copying", "alphabet": 4}, True),
+        ({"name": "mqar", "vocabulary": 8192}, "full"),
+        ({"name": "mqar", "vocabulary": 64}, "small"),
+        ({"name": "copying", "alphabet": 26}, "full"),
+        ({"name": "copying", "alphabet": 4}, "small"),
+        ({"name": "other", "vocabulary": "many"}, "full"),
+        ("mqar", "full"),
+        (None, "full"),
     ],
 )
-def test_fewer_tokens_or_letters_than_the_study_s_are_a_reduced_scale(task, reduced):
-    assert is_reduced({"task": task}) is reduced
+def test_fewer_tokens_or_letters_than_the_study_s_are_the_small_scale(task, scale):
+    assert scale_of({"task": task}) == scale
+    row = replace(study_row("attention"), spec={"task": task})
+    assert StoredResults("a", [row], {}).is_reduced is (scale == "small")
 
 
 def test_minutes_are_the_runs_shares_and_a_run_counts_once():

@@ -6,12 +6,13 @@ what a claim is, checks.py for how a rule can be open, coverage.py for how cells
 and rules/ for the rules.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from recollect.analysis import Curves
 from recollect.reports.paper.claims.checks import Check as Check
 from recollect.reports.paper.claims.claim import Claim as Claim
 from recollect.reports.paper.claims.claim import Verdict as Verdict
+from recollect.reports.paper.claims.groups import Kept
 from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.claims.judge import recipes_of as recipes_of
 from recollect.reports.paper.claims.rules import (
@@ -70,7 +71,7 @@ def check(
     curves: Curves,
     recipe: str = HEADLINE,
     claims: Sequence[Claim] = CLAIMS,
-    kept: Mapping[str, float] | None = None,
+    kept: Kept | None = None,
 ) -> list[Verdict]:
     """Judge every claim by the rows of one recipe; `recipes_of` lists the available recipes.
 

@@ -5,9 +5,10 @@ lower bound. A window that reaches the end of its grid is a lower bound too. A c
 trained may have any value. A check compares a measure with a threshold. It is true, false, or open
 if the interval lies on both sides of the threshold. An open check names what must be trained.
 
-`noise` is the standard error of a measure over seeds. Comparisons are exact unless they are made
-with `not_above` and `not_below`: these fail only if the noise of the seeds cannot explain the
-deviation.
+`noise` is the standard error of a measure over seeds. Noise may excuse a shortfall, but it shows
+nothing. Most comparisons are exact. With `not_above` and `not_below`, which show that something
+has no effect, a deviation that noise explains does not count. With `reaches` and `misses`, which
+show that a model solves a task or does not, such a shortfall leaves the check open.
 """
 
 import math
@@ -99,6 +100,20 @@ def _unless_noisy(check: Check, measure: Measure, is_contradicted: bool) -> Chec
     return Check(None, measure.text, measure.lacks or f"more seeds than in {measure.text}")
 
 
+def reaches(measure: Measure, threshold: float) -> Check:
+    """Like at_least, but a shortfall that the noise of the seeds explains leaves the check open.
+
+    It explains at most MOST_NOISE: a mean with a lost seed among three is no noise.
+    """
+    least = threshold - min(NOISES * measure.noise, MOST_NOISE)
+    return _unless_noisy(at_least(measure, threshold), measure, measure.high < least)
+
+
+def misses(measure: Measure, threshold: float) -> Check:
+    """The opposite of reaches."""
+    return opposite(reaches(replace(measure, wants=_of_the_best(measure)), threshold))
+
+
 def clearly_above(measure: Measure, slack: float) -> Check:
     """Whether a difference is at least `slack`. It fails if it is at most minus `slack`; one in
     between is open, and no further run is wanted if it is known to lie there.
@@ -175,9 +190,10 @@ def some(checks: Iterable[Check], text: str = "", lacks: str = "") -> Check:
     if clearest:
         return Check(True, text or clearest.text, "", "", clearest.margin, parts)
     if not parts or any(part.holds is None for part in parts):
-        # One is enough, so only the first open check, in the rule's order, asks for training.
+        # One is enough, so only the first open check that can be trained, in the rule's order, asks
+        # for training.
         unsettled = _open(parts, text, lacks)
-        first = next((part.wants for part in parts if part.holds is None), ())
+        first = next((part.wants for part in parts if part.holds is None and part.wants), ())
         return replace(unsettled, wants=first)
     nearest = max(parts, key=_margin)
     count = f"the nearest of {len(parts)} comparisons" if len(parts) > 1 and not text else ""

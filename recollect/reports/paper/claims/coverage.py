@@ -46,18 +46,20 @@ class Coverage:
     words: str
 
 
-EVERY = Coverage(True, False, "every cell named must hold, and one that fails contradicts it")
+EVERY = Coverage(True, False, "every named cell must hold, and one that fails contradicts it")
 UNNAMED = Coverage(
     False,
     False,
-    f"the study does not name its cells: it takes {LEAST_SIZES:g} sizes, one of at least "
-    f"{LEAST_LENGTH:g} tokens, that all hold, or in which one of the models always fails",
+    "the study does not name its cells. All that were searched must hold, at "
+    f"{LEAST_SIZES:g} sizes or more, one of at least {LEAST_LENGTH:g} tokens. A model that fails "
+    "in all of them, at as many sizes, contradicts it",
 )
 SOME_UNNAMED = Coverage(
     False,
     True,
-    f"one cell that holds is enough; to contradict it, each model must fail in all cells of "
-    f"{LEAST_SIZES:g} sizes or more, one of at least {LEAST_LENGTH:g} tokens",
+    "the study does not name its cells. One that holds is enough. To contradict it, each model "
+    f"must fail in all cells that were searched, at {LEAST_SIZES:g} sizes or more, one of at least "
+    f"{LEAST_LENGTH:g} tokens",
 )
 
 

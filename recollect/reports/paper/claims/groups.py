@@ -27,14 +27,15 @@ from recollect.reports.paper.claims.measures import (
     standard_error,
     trusted,
     tuned,
+    up_to_gaps,
     window,
-    without_gaps,
 )
 from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
 from recollect.reports.paper.claims.wanted import Want, scored_runs
 from recollect.reports.paper.study import Size, open_choices, recipe, task_table
 from recollect.rows import RunRow
 
+Kept = Mapping[str, Sequence[float]]  # see inspections.py; by run id
 LIKELY = 2  # number of rates to try before a whole search
 
 
@@ -92,7 +93,7 @@ class Group:
     recipe: Mapping[str, Any]
     choices: tuple[str, ...]  # settings that the study leaves open and that are not the defaults
     tau: float = TAU  # the score from which a rate belongs to a window
-    kept: Mapping[str, float] = field(default_factory=dict)  # see inspections.py; by run id
+    kept: Kept = field(default_factory=dict)
     brief: bool = False  # numbers without texts
     noises: dict[tuple[Role, Size], float] = field(default_factory=dict)  # a cache for _noise
 
@@ -189,10 +190,9 @@ class Group:
         found = window(cell, name, self.strict, self.tau, self.brief)
         if subject.draw is not None:
             found = redrawn_window(found, subject.draw, self.tau)
-        if self.strict:
-            found = without_gaps(found, cell, self.tau, subject.draw)
-        wants = self.wants(role, subject, search="edges")
-        return replace(found, wants=wants) if found.lacks else found
+        if found.lacks:
+            found = replace(found, wants=self.wants(role, subject, search="edges"))
+        return up_to_gaps(found, cell, name, self.tau, subject.draw) if self.strict else found
 
     def reaches(self, role: Role, panel: Panel) -> bool | None:
         """Whether the best score reaches tau. None while this is open.
@@ -323,7 +323,7 @@ def find_groups(
     roles: Sequence[Role],
     curves: Curves,
     strict: bool,
-    kept: Mapping[str, float] | None = None,
+    kept: Kept | None = None,
 ) -> list[Group]:
     """The groups that can be compared, ordered by increasing number of deviations.
 

@@ -5,7 +5,7 @@ cell, the rule is applied to all rows, and the result is a remark.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from recollect.reports.paper.claims.coverage import (
 )
 from recollect.reports.paper.claims.groups import (
     Group,
+    Kept,
     Subject,
     find_groups,
     find_subjects,
@@ -41,12 +42,12 @@ def judge(
     rows: Iterable[RunRow],
     curves: Curves,
     recipe: str = HEADLINE,
-    kept: Mapping[str, float] | None = None,
+    kept: Kept | None = None,
     resamples: int = RESAMPLES,
 ) -> list[Verdict]:
     """One verdict per claim, in the order of the claims, by the rows of one recipe.
 
-    `kept` is the decay that inspections measured, by run id (see inspections.py). `resamples` is
+    `kept` is the decay that inspections measured (see inspections.py). `resamples` is
     the number of draws of seeds that estimate how firm a verdict is; 0 skips the estimate.
     """
     subjects = find_subjects(rows)
@@ -69,7 +70,7 @@ def _judge_one(
     subjects: Sequence[Subject],
     curves: Curves,
     recipe: str,
-    kept: Mapping[str, float],
+    kept: Kept,
     resamples: int,
 ) -> Verdict:
     subjects = [subject for subject in subjects if subject.flat.get("task.name") == claim.task]
@@ -177,9 +178,7 @@ def _wants(cells: Sequence[CellCheck]) -> tuple[Want, ...]:
     return tuple(first_of_each(want for want in found if want.runs))
 
 
-def _reduced(
-    claim: Claim, subjects: Sequence[Subject], curves: Curves, kept: Mapping[str, float]
-) -> str:
+def _reduced(claim: Claim, subjects: Sequence[Subject], curves: Curves, kept: Kept) -> str:
     """The rule applied to all rows: the result in the setting with the most runs, and how many
     other settings agree with the claim.
     """

@@ -15,7 +15,7 @@ from recollect.analysis import Cell, Rate, count_text, decades_text, rate_text, 
 from recollect.analysis.seeds.other_seeds import Draw
 from recollect.analysis.seeds.prediction import CONFIDENCE
 from recollect.analysis.windows import find_window
-from recollect.reports.paper.claims.checks import Measure
+from recollect.reports.paper.claims.checks import Measure, join
 from recollect.reports.paper.claims.thresholds import (
     FINEST_STEP,
     LEAST_RATES,
@@ -71,13 +71,13 @@ def window(cell: Cell, name: str, strict: bool, tau: float, brief: bool = False)
     return found
 
 
-def without_gaps(found: Measure, cell: Cell, tau: float, draw: Draw | None = None) -> Measure:
-    """The window without gaps that noise explains, of a cell with a score at every rate, or of a
-    draw of it with other seeds.
+def up_to_gaps(found: Measure, cell: Cell, name: str, tau: float, draw: Draw | None) -> Measure:
+    """The window, which may be wider if gaps in it are noise: from as it was found to without them.
 
-    A gap is a single rate below tau between two that reach it, and within the noise of the cell's
-    rates that reach it. Noise at an edge moves it by a part of a step of the grid; a gap may halve
-    a window.
+    `cell` must have a score at every rate; `draw` is one of it with other seeds, or None. A gap is
+    a single rate below tau between two that reach it, by less than the noise of the cell's rates
+    that reach it. Noise at an edge moves it by a part of a step of the grid; a gap may halve a
+    window.
     """
     tried = trusted(cell).scored_rates
     if len(tried) < len(cell.rates):
@@ -93,12 +93,17 @@ def without_gaps(found: Measure, cell: Cell, tau: float, draw: Draw | None = Non
     ]
     whole = [tau if place in gaps else mean for place, mean in enumerate(means)]
     closed = find_window(rates, whole, tau) if gaps else None
-    if closed is None or closed.decades <= found.low:
+    if closed is None or closed.decades <= found.high:
         return found
-    left = " and ".join(rate_text(rates[place]) for place in gaps)
-    told = f"{closed.decades:.1f} without the gap at {left}, within the noise of seeds"
-    high = math.inf if closed.is_open else max(found.high, closed.decades)
-    return replace(found, low=closed.decades, high=high, text=f"{found.text}, {told}")
+    inside = [rate_text(rates[gap]) for gap in gaps if closed.low < rates[gap] < closed.high]
+    more = "or more " if closed.is_open else ""
+    told = f"{closed.decades:.1f} {more}if the gap at {' and '.join(inside)} is noise"
+    return replace(
+        found,
+        high=math.inf if closed.is_open else closed.decades,
+        text=f"{found.text}, {told}",
+        lacks=join([found.lacks, f"{name}: more seeds at {' and '.join(inside)}"]),
+    )
 
 
 def _tried_window(cell: Cell, name: str, strict: bool, tau: float, brief: bool) -> Measure:

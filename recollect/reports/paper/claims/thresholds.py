@@ -40,9 +40,9 @@ MOST_NOISE = 0.2
 NOISES = Threshold(
     4,
     "standard errors",
-    "of a mean over seeds, that a contradiction must exceed where a rule allows for seed noise; "
-    "rules make two dozen comparisons at once; what is confirmed only because they are more than "
-    f"{MOST_NOISE:g} stays open",
+    "of a mean over seeds: what a rule allows for seed noise. Two would be too few, since rules "
+    f"make two dozen comparisons at once. A deviation of more than {MOST_NOISE:g} is not excused: "
+    "if it is within so many standard errors, the check stays open",
 )
 LEAST_SIZES = Threshold(
     2,
@@ -55,7 +55,10 @@ LEAST_LENGTH = Threshold(
 
 # ---- scores ----
 SOLVED = Threshold(
-    study.SOLVED, "solved", "the study's own definition, in an earlier version of it (C26)"
+    study.SOLVED,
+    "solved",
+    "the study's own definition, in an earlier version of it (C26); a best score reaches it if its "
+    "mean over seeds does, and misses it if the mean is lower by more than the noise of the seeds",
 )
 PERFECT = Threshold(0.99, "perfect", "curves that coincide at the top; Zoology stops a run there")
 SPLIT = Threshold(0.9, "lower line", "the score from which this package calls a task solved")
@@ -84,8 +87,9 @@ FASTER_DECAY = Threshold(
 VANISHED = Threshold(
     0.1,
     "vanished",
-    "share of the mass beside the diagonal that is left between the first token and the last: the "
-    "study argues with that corner of the map, where the decays of all tokens are multiplied",
+    "share of the mass next to the diagonal that is left at the far corner of a map, between the "
+    "last token and the first: the study argues with that corner, where the decays of all tokens "
+    "are multiplied; below a tenth a figure shows nothing there",
 )
 STAR_SLACK = Threshold(0.05, "slack below a star", "0.02 of digitising, and seed noise")
 SEED_NOISE = Threshold(

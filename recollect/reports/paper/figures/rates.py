@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recollect.analysis import ZOOLOGY_RATES, Curves, band
+from recollect.analysis import ZOOLOGY_RATES, Curves, band, count_text
 from recollect.plotting import sheet
 from recollect.plotting.colours import FAINT, LineStyle, line_styles
 from recollect.plotting.settings import print_style
@@ -88,8 +88,8 @@ def _compared(cells: list[FigureCell]) -> tuple[list[FigureCell], list[str]]:
         return cells, []
     dropped = {id(cell) for own in alone for cell in own}
     note = (
-        f"Left out: {len(alone)} combinations of task and size at which fewer than two models "
-        "have a result."
+        f"Left out: {count_text(len(alone), 'combination')} of task and size at which fewer than "
+        "two models have a result."
     )
     return [cell for cell in cells if id(cell) not in dropped], [note]
 

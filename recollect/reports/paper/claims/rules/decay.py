@@ -1,7 +1,7 @@
 """Whether a model loses distant tokens: the decay of its maps with distance (C32)."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from recollect.analysis import count_text
 from recollect.reports.paper.claims.checks import Check, every, join
@@ -32,9 +32,10 @@ DECAYING = (
     "--untrained`, whose records beside the store are read.",
 )
 def decay_is_faster(group: Group) -> list[CellCheck]:
-    """In each cell with inspected runs of both, of LEAST_SEEDS seeds each: the share of a map's
-    mass that Mamba, and Mamba2, lose per token of distance is at least FASTER_DECAY times
-    DeltaNet's. Over the task's length it leaves at most VANISHED of the mass, DeltaNet's more.
+    """In each cell with inspected runs of LEAST_SEEDS seeds of both models: the share of its maps'
+    mass that Mamba (or Mamba2) loses per token of distance is at least FASTER_DECAY times what
+    DeltaNet loses. Over the whole length of the task such a decay leaves Mamba (or Mamba2) at most
+    VANISHED of the mass, and DeltaNet more. All numbers are means over seeds and maps.
     """
     cells = [
         at_panel(Panel(own.size, own.width), _decays(group, role, own, other), role)
@@ -53,9 +54,9 @@ _TO_INSPECT = (
 )
 
 
-def _kept(group: Group, subject: Subject) -> Mapping[int, float]:
-    """By seed: what its inspected runs keep per token. Runs that differ in their rate alone begin
-    with the same weights, so they count once.
+def _kept(group: Group, subject: Subject) -> Mapping[int, Sequence[float]]:
+    """By seed: what the maps of an inspected run keep per token. Runs that differ in their rate
+    alone begin with the same weights, so they count once.
     """
     rows = (subject.trained or subject.cell).rows
     return {row.spec["seed"]: group.kept[row.run_id] for row in rows if row.run_id in group.kept}
@@ -73,9 +74,12 @@ def _decays(group: Group, role: Role, own: Subject, other: Subject) -> Check:
         if len(kept) < (LEAST_SEEDS if group.strict else 1):
             lacks.append(f"{subject_text(model, subject)}: {_to_inspect(subject, kept)}")
             continue
-        lost.append(1 - statistics.fmean(kept.values()))
+        lost.append(1 - _mean_of_maps(kept))
         # A map that grows with distance leaves all of its mass.
-        left.append(statistics.fmean(min(value, 1.0) ** length for value in kept.values()))
+        at_the_end = {
+            seed: [min(factor, 1.0) ** length for factor in maps] for seed, maps in kept.items()
+        }
+        left.append(_mean_of_maps(at_the_end))
         texts.append(
             f"{subject_text(model, subject)} loses {lost[-1]:.3f} per token and leaves "
             f"{left[-1]:.2g} over {length} tokens ({count_text(len(kept), 'seed')})"
@@ -86,7 +90,7 @@ def _decays(group: Group, role: Role, own: Subject, other: Subject) -> Check:
     text = ", ".join(texts)
     return every(
         [
-            Check(lost[0] > 0 and faster >= 0, text, margin=faster),
+            Check(faster >= 0, text, margin=faster),
             Check(left[0] <= VANISHED, text, margin=VANISHED - left[0]),
             Check(left[1] > VANISHED, text, margin=left[1] - VANISHED),
         ],
@@ -94,7 +98,11 @@ def _decays(group: Group, role: Role, own: Subject, other: Subject) -> Check:
     )
 
 
-def _to_inspect(subject: Subject, kept: Mapping[int, float]) -> str:
+def _mean_of_maps(by_seed: Mapping[int, Sequence[float]]) -> float:
+    return statistics.fmean(statistics.fmean(maps) for maps in by_seed.values())
+
+
+def _to_inspect(subject: Subject, kept: Mapping[int, Sequence[float]]) -> str:
     """The command for seeds that are missing, with the runs to name in it."""
     runs = {row.spec["seed"]: row.run_id for row in (subject.trained or subject.cell).rows}
     missing = [run for seed, run in runs.items() if seed not in kept]

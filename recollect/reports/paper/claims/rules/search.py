@@ -23,6 +23,7 @@ from recollect.reports.paper.claims.checks import (
     every,
     not_above,
     not_below,
+    reaches,
 )
 from recollect.reports.paper.claims.claim import claim
 from recollect.reports.paper.claims.coverage import (
@@ -111,10 +112,10 @@ def sparse_grid_misses(group: Group) -> list[CellCheck]:
     "seed is scored at the rate that the other seeds choose.",
 )
 def finer_grid_is_better(group: Group) -> list[CellCheck]:
-    """With the rate of each seed chosen by the other seeds, the fine grid's score less the four
-    rates' score is at least minus SEED_NOISE in each cell, NOISES standard errors allowed for, and
-    at least BETTER in the mean over all cells. Until all are known, a cell counts for the claim
-    only while the mean over those that are is BETTER or more.
+    """Each seed is scored at the rate that the other seeds choose. The score on the fine grid less
+    that on the four rates is at least minus SEED_NOISE in each cell, NOISES standard errors allowed
+    for, and at least BETTER in the mean over all cells. While some cells are not known, none counts
+    as holding unless the mean over the known ones is at least BETTER.
     """
     places = [
         (role, panel)
@@ -181,15 +182,15 @@ def stars_are_lower_bounds(group: Group) -> list[CellCheck]:
     caveat=REPLICATION,
 )
 def attention_needs_no_search(group: Group) -> list[CellCheck]:
-    """In each cell attention's best score is at least SOLVED, over all rates and over Zoology's
-    four, and the two differ by at most FLAT, NOISES standard errors allowed for.
+    """In each cell attention's best score reaches SOLVED, over all rates and over Zoology's four,
+    and the two differ by at most FLAT, NOISES standard errors allowed for.
     """
     cells = []
     for panel in group.panels([ATTENTION_2], SIZES, zoology.STAR_WIDTHS):
         fine, four = group.score(ATTENTION_2, panel), _sparse(group, ATTENTION_2, panel)
         checks = [
-            at_least(fine, SOLVED),
-            at_least(four, SOLVED),
+            reaches(fine, SOLVED),
+            reaches(replace(four, noise=fine.noise), SOLVED),
             not_above(difference(fine, four), FLAT),
         ]
         cells.append(at_panel(panel, every(checks)))
@@ -197,7 +198,7 @@ def attention_needs_no_search(group: Group) -> list[CellCheck]:
 
 
 def _not_better(cell: CellCheck) -> CellCheck:
-    """The cell, open if it holds: not to be worse is half of the claim."""
+    """The cell, open if it holds: not to be worse is only half of the claim."""
     return replace(cell, check=replace(cell.check, holds=None)) if cell.check.holds else cell
 
 

@@ -9,10 +9,11 @@ from recollect.reports.paper.claims.checks import (
     Measure,
     at_least,
     at_most,
-    below,
     difference,
     every,
+    misses,
     not_above,
+    reaches,
     some,
 )
 from recollect.reports.paper.claims.claim import claim
@@ -65,9 +66,9 @@ SMALL_WIDTHS = {
     runs=("fig2 --set model.mixer=attention",),
 )
 def attention_solves_all(group: Group) -> list[CellCheck]:
-    """In each of the 24 cells the best score is at least SOLVED."""
+    """In each of the 24 cells the best score reaches SOLVED."""
     return [
-        at_panel(panel, at_least(group.score(ATTENTION_2, panel), SOLVED))
+        at_panel(panel, reaches(group.score(ATTENTION_2, panel), SOLVED))
         for panel in group.panels([ATTENTION_2], SIZES, WIDTHS)
     ]
 
@@ -88,15 +89,15 @@ def attention_solves_all(group: Group) -> list[CellCheck]:
     "The lengths are in the plural and the width is not named.",
 )
 def mamba_solves_narrow(group: Group) -> list[CellCheck]:
-    """At each of the two lengths, at some width of at most FAR_BELOW of it, the best score is at
-    least SOLVED.
+    """At each of the two lengths the best score reaches SOLVED at some width of at most FAR_BELOW
+    of the length.
     """
     cells = []
     for size in group.sizes([MAMBA_2], LONG):
         widths = group.widths(MAMBA_2, size, SMALL_WIDTHS.get(size, ()))
         panels = (Panel(size, width) for width in widths if width <= FAR_BELOW * size[0])
         tried = [
-            at_least(group.score(MAMBA_2, panel), SOLVED) for panel in sorted(panels, key=_promise)
+            reaches(group.score(MAMBA_2, panel), SOLVED) for panel in sorted(panels, key=_promise)
         ]
         if tried:
             cells.append(CellCheck(f"{size_text(size)} at some width", some(tried), size))
@@ -142,7 +143,7 @@ def hyena_stays_below(group: Group) -> list[CellCheck]:
     "fails there.",
 )
 def one_mamba_solves(group: Group) -> list[CellCheck]:
-    """At each of the two sizes the best score is at least SOLVED at some width; at (256,16) at one
+    """At each of the two sizes the best score reaches SOLVED at some width; at (256,16) at one
     below the length, since only Hyena is said to need more.
     """
     cells = []
@@ -153,7 +154,7 @@ def one_mamba_solves(group: Group) -> list[CellCheck]:
             if size != DYNAMICS_SIZE or width < size[0]
         ]
         panels = sorted((Panel(size, width) for width in widths), key=_promise)
-        tried = [at_least(group.score(MAMBA_1, panel), SOLVED) for panel in panels]
+        tried = [reaches(group.score(MAMBA_1, panel), SOLVED) for panel in panels]
         check = some(tried, lacks="1-layer mamba narrower than its length")
         cells.append(CellCheck(f"{size_text(size)} at some width", check, size))
     return cells
@@ -170,14 +171,14 @@ def one_mamba_solves(group: Group) -> list[CellCheck]:
     fits=lambda subject: subject.size == DYNAMICS_SIZE,
 )
 def hyena_needs_width(group: Group) -> list[CellCheck]:
-    """Every width up to the length stays below SOLVED, and some width above it reaches it."""
+    """Every width up to the length misses SOLVED, and some width above the length reaches it."""
     cells = []
     for size in group.sizes([HYENA_1], [DYNAMICS_SIZE]):
         panels = [Panel(size, width) for width in group.widths(HYENA_1, size, WIDTHS)]
         small = [panel for panel in panels if panel.width <= size[0]]
-        cells += [at_panel(p, below(group.score(HYENA_1, p), SOLVED)) for p in small]
+        cells += [at_panel(p, misses(group.score(HYENA_1, p), SOLVED)) for p in small]
         large = [
-            at_least(group.score(HYENA_1, panel), SOLVED)
+            reaches(group.score(HYENA_1, panel), SOLVED)
             for panel in panels
             if panel.width > size[0]
         ]
@@ -245,14 +246,14 @@ def _is_between(score: Measure, inwards: float) -> bool:
     "one layer is the linear attention, two are both in turn.",
 )
 def based_needs_two_layers(group: Group) -> list[CellCheck]:
-    """In each cell the best score is at least SOLVED with 2 layers and below it with 1, where it
+    """In each cell the best score reaches SOLVED with 2 layers and misses it with 1. With 1 it
     exceeds that of the narrowest width by at most FLAT, NOISES standard errors allowed for.
     """
     cells = []
     for panel in group.panels([BASED_1, BASED_2], SIZES, WIDTHS):
         one = group.score(BASED_1, panel)
         narrowest = min(group.widths(BASED_1, panel.size, WIDTHS), default=panel.width)
-        checks = [at_least(group.score(BASED_2, panel), SOLVED), below(one, SOLVED)]
+        checks = [reaches(group.score(BASED_2, panel), SOLVED), misses(one, SOLVED)]
         if panel.width > narrowest:
             first = group.score(BASED_1, size=panel.size, width=narrowest)
             checks.append(not_above(difference(one, first), FLAT))
@@ -287,5 +288,5 @@ def _promise(panel: Panel) -> tuple[Size, float]:
 
 def _solves_somewhere(group: Group, role: Role) -> CellCheck:
     panels = sorted(group.panels([role], SIZES, WIDTHS), key=_promise)
-    check = some((at_least(group.score(role, panel), SOLVED) for panel in panels), lacks=role.name)
+    check = some((reaches(group.score(role, panel), SOLVED) for panel in panels), lacks=role.name)
     return CellCheck(f"{role.name} in some cell", check, role=role)

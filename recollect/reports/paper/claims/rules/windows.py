@@ -97,9 +97,9 @@ def attention_is_wide(group: Group) -> list[CellCheck]:
     caveat=UNSTATED,
 )
 def recurrent_is_narrow(group: Group) -> list[CellCheck]:
-    """In each cell that the model solves, its window has at most NARROW decades and is narrower
-    than attention's by NARROWER or more, and at more than half of the rates outside of it the score
-    is within NEAR_FLOOR of what position alone gives; a diverged run counts as 0.
+    """In each cell that the model solves, its window has NARROW decades or fewer, and NARROWER or
+    more fewer than attention's. At more than half of the rates outside of it the score is within
+    NEAR_FLOOR of what position alone gives; a diverged run counts as 0.
     """
     cells = []
     for role in group.roles((MAMBA_2, HYENA_2)):
@@ -137,9 +137,10 @@ def recurrent_is_narrow(group: Group) -> list[CellCheck]:
     caveat=UNSTATED,
 )
 def depth_changes_nothing(group: Group) -> list[CellCheck]:
-    """In each cell that Mamba solves: its window with 12 layers has at most NARROW decades and
-    attention's at least WIDE; Mamba's is within SAME_WINDOW of its own with 2; neither model's best
-    score is more than NO_FURTHER above that with 2 layers, NOISES standard errors allowed for.
+    """In each cell that Mamba solves: with 12 layers its window has NARROW decades or fewer, and
+    differs by at most SAME_WINDOW from its window with 2; attention's has WIDE decades or more.
+    Neither model's best score is more than NO_FURTHER above that with 2 layers, NOISES standard
+    errors allowed for.
     """
     return [
         at_panel(panel, _same_as_shallow(group, panel))
@@ -165,8 +166,8 @@ def depth_changes_nothing(group: Group) -> list[CellCheck]:
     "with its convolution is C3.",
 )
 def narrow_without_convolution(group: Group) -> list[CellCheck]:
-    """In each cell that it solves, the window of 2-layer Mamba without convolution has at most
-    NARROW decades and is narrower than attention's by NARROWER or more.
+    """In each cell that it solves, the window of 2-layer Mamba without convolution has NARROW
+    decades or fewer, and NARROWER or more fewer than attention's.
     """
     return [
         at_panel(panel, _narrower(group, MAMBA_2_NO_CONV, panel), MAMBA_2_NO_CONV)
@@ -188,10 +189,10 @@ def narrow_without_convolution(group: Group) -> list[CellCheck]:
     caveat="The study does not say which length and pairs its figure shows.",
 )
 def delta_net_is_robust(group: Group) -> list[CellCheck]:
-    """In each cell that all three solve: DeltaNet's window is more than SAME_WINDOW wider than
-    Mamba2's and not more than SAME_WINDOW narrower than 2-layer attention's; Mamba2's is wider than
-    Mamba's by ORDER_SLACK to SAME_WINDOW. One that is narrower by ORDER_SLACK or more fails; what
-    lies between says nothing.
+    """In each cell that all three solve: DeltaNet's window is wider than Mamba2's by SAME_WINDOW
+    decades or more, and not narrower than 2-layer attention's by more than SAME_WINDOW. Mamba2's is
+    wider than Mamba's by ORDER_SLACK to SAME_WINDOW; if it is narrower by ORDER_SLACK or more the
+    cell fails, and a difference in between says nothing.
     """
     roles = (DELTA_NET_1, MAMBA2_1, MAMBA_1)
     return [
@@ -217,8 +218,8 @@ def delta_net_is_robust(group: Group) -> list[CellCheck]:
 )
 def larger_state_is_wider(group: Group) -> list[CellCheck]:
     """In each cell that both models solve, Mamba2 and DeltaNet have a larger state than Mamba and a
-    window that is wider by at least ORDER_SLACK (decades). A window that is narrower by as much
-    fails; what lies between says nothing.
+    window that is wider by ORDER_SLACK decades or more. If it is narrower by as much the cell
+    fails, and a difference in between says nothing.
     """
     return [
         at_panel(panel, _more_state(group, role, panel), role)
