@@ -2,10 +2,10 @@
 
 `python bench/window_definition.py [ROOT]`
 
-On all stores below ROOT (results): the windows that differ, and the 95 % bootstrap intervals that
-differ by more than SHOWN decades, with the share of the draws that differ. Of cells with too few
-seeds for intervals, the share of RESAMPLED draws in which the window around the exact best rate is
-narrower than half of the other. Last, the values of AS_GOOD that give other windows.
+On all stores below ROOT (results): the windows that differ, and the 95 % intervals that differ by
+more than SHOWN decades, with the share of the draws that differ. Of cells with too few seeds for
+intervals, the share of RESAMPLED draws in which the window around the exact best rate is narrower
+than half of the other. Last, the values of AS_GOOD that give other windows.
 """
 
 import random

@@ -2,6 +2,7 @@
 differences between them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from recollect.analysis import Cell, count_text
@@ -48,16 +49,22 @@ def _waiting(shown: Shown) -> str:
 
 
 def _seeds(panels: Sequence[Panel]) -> str:
-    """The number of seeds of each panel; empty if all panels have the same number."""
+    """The number of seeds of each panel, the most common one said once; empty if all panels have
+    the same number.
+    """
     counts = [_most_seeds([cell.runs for cell in panel.cells]) for panel in panels]
     if len(set(counts)) <= 1:
         return ""
-    named = zip(panels, counts, strict=True)
-    return (
-        "Seeds: "
-        + "; ".join(f"{panel.title}: {count_text(count, 'seed')}" for panel, count in named)
-        + ". "
-    )
+    [(usual, times)] = Counter(counts).most_common(1)
+    said_once = times > 1
+    texts = [
+        f"{panel.title}: {count_text(count, 'seed')}"
+        for panel, count in zip(panels, counts, strict=True)
+        if count != usual or not said_once
+    ]
+    if said_once:
+        texts.append(f"every other panel: {count_text(usual, 'seed')}")
+    return f"Seeds: {'; '.join(texts)}. "
 
 
 def _most_seeds(cells: Sequence[Cell]) -> int:

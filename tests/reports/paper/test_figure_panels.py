@@ -271,6 +271,15 @@ def test_dynamics_draws_the_narrowest_that_solves_or_the_widest_tried():
     )
 
 
+def test_dynamics_names_the_runs_it_draws_in_full_task_by_task():
+    one = " ".join(" ".join(texts(draw("fig6"))).split())
+    assert "best rate. Attention (128) rate 1e-3, seed " in one
+    rows = study_rows(["attention"], SIZES[:2], (64,), (1,), (1e-3,))
+    two = " ".join(" ".join(texts(draw("fig6", rows))).split())
+    assert "length 64, 4 pairs: Attention (64) rate 1e-3, seed " in two
+    assert ". length 128, 8 pairs: Attention (64) rate 1e-3, seed " in two
+
+
 def test_dynamics_draws_curves_levels_and_bumps():
     rows = rows_for("fig6")
     figure = draw("fig6", rows)

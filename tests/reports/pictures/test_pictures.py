@@ -66,6 +66,23 @@ def test_the_caption_names_what_is_shown(kind):
     assert "weight decay 0.1" in text
 
 
+@pytest.mark.parametrize(
+    ("seeds", "told"),
+    [
+        ((2, 2, 2), "2 seeds"),
+        ((2, 1), "Seeds: width 64: 2 seeds; width 128: 1 seed. "),
+        ((2, 1, 2), "Seeds: width 128: 1 seed; every other panel: 2 seeds. "),
+    ],
+)
+def test_the_caption_says_how_many_seeds_each_panel_has(seeds, told):
+    rows = []
+    for count, width in zip(seeds, (64, 128, 256), strict=False):
+        rows += make_sweep({lr: own[:count] for lr, own in WIDE.items()}, width=width)
+    text = " ".join(words(draw("rates", source(rows))).split())
+    assert told in text
+    assert ("Seeds: " in text) == ("Seeds: " in told)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_title_and_caption_may_be_left_out(kind):
     rows = two_mixers() + make_sweep(WIDE, width=128)

@@ -47,7 +47,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
     styles = line_styles((cell.model, cell.mixer) for cell in cells)
     with print_style():
         figure, axes = sheet.panel_grid(2 * len(tasks), len(models), PANEL, sharey="row")
-        drawn = []
+        drawn: dict[str, list[str]] = {task: [] for task in tasks.values()}
         for line, (column, task) in enumerate(tasks.items()):
             axes[2 * line, 0].set_ylim(-0.3, 1)
             for number, model in enumerate(models):
@@ -58,7 +58,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
                 if cell is None:
                     _mark_absent(pair, model)
                     continue
-                drawn.append(_draw_run(pair, cell, styles[model], curves))
+                drawn[task].append(_draw_run(pair, cell, styles[model], curves))
             write_wrapped(
                 axes[2 * line, 0].set_ylabel(" ", size=7),
                 f"{task}: loss" if len(tasks) > 1 else "loss",
@@ -81,7 +81,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             title,
             entries,
             [
-                f"In full: the median seed at the best rate: {'; '.join(drawn)}.",
+                f"In full: the median seed at the best rate. {drawn_text(drawn)}",
                 *captions.setting_lines(definition, cells),
             ],
         )
@@ -92,6 +92,14 @@ def smallest_solving(cells: Sequence[FigureCell]) -> FigureCell | None:
     scored = sorted((cell for cell in cells if cell.runs.best), key=lambda cell: cell.width)
     solved = [cell for cell in scored if cell.runs.best and cell.runs.best.mean >= SOLVED]
     return solved[0] if solved else scored[-1] if scored else None
+
+
+def drawn_text(drawn: Mapping[str, Sequence[str]]) -> str:
+    """The runs drawn in full, by task if there are several."""
+    texts = ["; ".join(runs) for runs in drawn.values()]
+    if len(drawn) > 1:
+        texts = [f"{task}: {text}" for task, text in zip(drawn, texts, strict=True)]
+    return " ".join(f"{text}." for text in texts)
 
 
 def _draw_run(pair: tuple[Axes, Axes], cell: FigureCell, style: LineStyle, curves: Curves) -> str:
