@@ -37,13 +37,12 @@ if TYPE_CHECKING:
 
 def demo(out: Out = Path("demo-out"), device: Device = "auto") -> None:
     """The main job in miniature on any CPU:
-    attention and Mamba over learning rates, their windows, a report.
+    attention and Mamba over learning rates, their windows, a report. The report also has their
+    windows at the study's size, measured on a GPU.
     """
-    from recollect.spec.sweep import read_sweep
+    from recollect.reports.demo import demo_sweep
 
-    train_and_tell(
-        out, [read_sweep(Path(__file__).with_name("demo.toml"))], device=device, workers=0
-    )
+    train_and_tell(out, [demo_sweep()], device=device, workers=0)
     page = write_report([out], None)
     if sys.stdout.isatty() and (
         sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

@@ -91,7 +91,7 @@ def test_unreadable_files_are_refused(tmp_path: Path):
         read_sweep(path)
 
 
-@pytest.mark.parametrize("name", ["examples/mqar.toml", "recollect/cli/demo.toml"])
+@pytest.mark.parametrize("name", ["examples/mqar.toml", "recollect/reports/demo.toml"])
 def test_what_is_shipped_is_sound(name):
     sweep = read_sweep(Path(__file__).parents[2] / name)
     assert len({run.run_id for run in sweep.runs}) == len(sweep.runs) > 1

@@ -31,6 +31,7 @@ from recollect.running.results import RunSet
 from recollect.store import Store
 from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.joining.folders import find_stores
+from recollect.store.records import StoredSweep
 
 if TYPE_CHECKING:
     from recollect.reports.score.baselines import Baselines
@@ -75,6 +76,7 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
     stores = find_stores(folders)
     sources, notes, facts = _origins(folders, stores)
     cards = _cards(stores)
+    beside = _beside(results, stores, cards)
     context = Context(
         sources=sources,
         notes=[
@@ -86,11 +88,11 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
         insides=_insides(stores),
         claims=_claims(results, stores),
         verdicts=[sentence for card in cards for sentence in card.verdicts()],
-        beside=[row for card in cards for rows in card.others.rows.values() for row in rows],
-        beside_text="; ".join(_baselines_text(card.others) for card in cards if card.others.rows),
+        beside=[row for shown, _ in beside for rows in shown.rows.values() for row in rows],
+        beside_text="; ".join(text for _, text in beside),
         commands=_commands(folders, results.rows),
     )
-    curves = {run_id: curve for card in cards for run_id, curve in card.others.curves.items()}
+    curves = {run_id: curve for shown, _ in beside for run_id, curve in shown.curves.items()}
     return Evidence(results.rows, curves | results.curves, context)
 
 
@@ -156,16 +158,38 @@ def _cards(stores: Sequence[Path]) -> "list[FolderCard]":
 
     found: list[FolderCard] = []
     for folder in stores:
-        with Store.open(folder, read_only=True) as store:
-            names = [sweep.name for sweep in store.sweeps()]
-        found += folder_cards(folder, names)
+        found += folder_cards(folder, [sweep.name for sweep in _sweeps(folder)])
     return found
 
 
-def _baselines_text(baselines: "Baselines") -> str:
-    runs = sum(map(len, baselines.rows.values()))
-    mixers = count_text(len(baselines.rows), "baseline")
-    return f"{count_text(runs, 'run')} of {mixers} ({baselines.provenance})"
+def _sweeps(folder: Path) -> list[StoredSweep]:
+    with Store.open(folder, read_only=True) as store:
+        return store.sweeps()
+
+
+def _beside(
+    results: RunSet, stores: Sequence[Path], cards: "Sequence[FolderCard]"
+) -> "list[tuple[Baselines, str]]":
+    """What is drawn together with the rows, with words about it: the baselines of cards, and for
+    the demo the same mixers at the study's size.
+    """
+    from recollect.reports.demo import at_study_size, is_demo
+
+    found = [
+        (card.others, f"{_runs_text(card.others)} of {count_text(len(rows), 'baseline')}")
+        for card in cards
+        if (rows := card.others.rows)
+    ]
+    if any(is_demo(sweep.source) for folder in stores for sweep in _sweeps(folder)):
+        mixers = {row.spec["model"]["mixer"]["name"] for row in results.rows}
+        if shown := at_study_size(mixers):
+            text = "of the same mixers at the study's size, under the recipe study"
+            found.append((shown, f"{_runs_text(shown)} {text}"))
+    return [(shown, f"{text} ({shown.provenance})") for shown, text in found]
+
+
+def _runs_text(baselines: "Baselines") -> str:
+    return count_text(sum(map(len, baselines.rows.values())), "run")
 
 
 def _commands(folders: Sequence[Path], rows: Sequence[RunRow]) -> dict[str, list[str]]:

@@ -3,18 +3,22 @@ and commands that are right.
 """
 
 import base64
+import html
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from rows_made import make_row
 from stores_made import make_store
 
+from recollect.reports.demo import demo_sweep
 from recollect.reports.page.gather import MAX_PICTURE_BYTES, PNG, gather, write_page
 from recollect.reports.paper.figures import FIGURES
 from recollect.reports.pictures import KINDS
 from recollect.running.results import RunSet
+from recollect.spec.recipes.label import scale_of
 
 PICTURE = PNG + b"rest"
 
@@ -41,6 +45,31 @@ def test_the_page_is_written_beside_the_first_store(tmp_path):
     page = (tmp_path / "a" / "report.html").read_text()
     assert "attention, mamba on mqar" in page
     assert f"{tmp_path / 'a'}, {tmp_path / 'b'}" in page
+
+
+def test_beside_the_demo_stand_its_mixers_at_the_study_size(tmp_path):
+    sweep = demo_sweep()
+    rows = [make_row("attention"), make_row("mamba")]
+    make_store(tmp_path / "demo", rows, sweep.name, sweep.source)
+    context = gather([tmp_path / "demo"]).context
+    mixers = Counter(row.spec["model"]["mixer"]["name"] for row in context.beside)
+    assert mixers == {"attention": 39, "mamba": 39}
+    for row in context.beside:
+        assert (scale_of(row.spec), row.recipe, row.device) == ("full", "study", "NVIDIA H200")
+    assert context.beside_text.startswith("78 runs of the same mixers at the study's size, under")
+    assert "NVIDIA H200" in context.beside_text
+    page = write_page([tmp_path / "demo"]).read_text()
+    assert context.beside_text in html.unescape(page)
+    assert "length 64, pairs 4" in page
+
+
+def test_beside_other_sweeps_stands_nothing(tmp_path):
+    sweep = demo_sweep()
+    make_store(tmp_path / "named", [make_row("attention")], sweep.name, "task.name = 'mqar'")
+    make_store(tmp_path / "without", [make_row("gru")], sweep.name, sweep.source)
+    for name in ("named", "without"):
+        context = gather([tmp_path / name]).context
+        assert (list(context.beside), context.beside_text) == ([], "")
 
 
 def test_a_run_in_two_folders_is_taken_from_where_it_ended(tmp_path):
