@@ -187,7 +187,9 @@ def _pace(cell: Cell) -> _Pace:
 def _size(cell: Cell) -> float:
     """Return roughly what the time of a step is proportional to."""
     row = cell.rows[0]
-    tokens = get_setting(row, "train.batch", 1) * get_setting(row, "task.length", 1)
+    # Tasks made of strings call the length of a row its context.
+    length = get_setting(row, "task.length") or get_setting(row, "task.context", 1)
+    tokens = get_setting(row, "train.batch", 1) * length
     return float(tokens * get_setting(row, DEPTH, 1) * get_setting(row, WIDTH, 1) ** WIDTH_POWER)
 
 

@@ -11,6 +11,8 @@ from recollect.cli.printing import complain, complain_some, render, say
 from recollect.errors import StoreError, command_text, noticing_damage
 
 if TYPE_CHECKING:
+    from recollect.reports.live.time_left import TimeLeft
+    from recollect.rows import RunRow
     from recollect.store import Store
 
 MOST_CELLS, MOST_NOTES = 60, 5  # upper limits for what `status` lists
@@ -43,9 +45,7 @@ def status(folder: Folder) -> None:
             leave_out_wrong(store)
             say(f"{name}{counts_text(store.counts())}")
             say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
-            _say_sweeps(store)
-            _say_drift(store)
-            _show_cells(store)
+            _show_progress(store)
             _say_failures(store, path)
             notes = [note for note in store.notes() if note.kind != "error"]  # errors: see above
             for note in notes[-MOST_NOTES:] if len(stores) == 1 else ():
@@ -63,45 +63,52 @@ def _say_failures(store: "Store", folder: Path) -> None:
         say(f"`{command_text('failures', folder)}` shows where")
 
 
-def _say_drift(store: "Store") -> None:
+def _show_progress(store: "Store") -> None:
+    """Print what is done and what is left, by sweep and by cell."""
+    from recollect.analysis import group_cells
+    from recollect.cli.speed_tables import state_table
+    from recollect.reports.live.time_left import TimeLeft
+    from recollect.running.planning.order import asked_for, search_texts
+
+    rows = store.rows()
+    cells, asked = group_cells(rows), asked_for(store, rows)
+    left = TimeLeft(cells, asked)
+    _say_sweeps(store, rows, left)
+    for text in search_texts(store, rows):
+        say(f"  search of {text}")
+    _say_drift(rows)
+    if cells:
+        render(state_table(cells, left, MOST_CELLS))
+    if len(cells) > MOST_CELLS:
+        say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
+    open_ = {row.status for row in rows if not row.is_finished}
+    if open_ == {"todo"} and not (asked.in_full or asked.searched):
+        again = command_text("resume", store.path.parent)  # which names plug-ins, if it needs some
+        say(f"train the rest, if it is wanted, with `{again}`")
+
+
+def _say_sweeps(store: "Store", rows: list["RunRow"], left: "TimeLeft") -> None:
+    """Print a line for each of several sweeps; a run of two sweeps counts in both."""
+    from recollect.analysis import count_statuses, counts_text
+    from recollect.running.planning.order import sweeps_by_name
+
+    sweeps = sweeps_by_name(store)
+    known = {row.run_id: row for row in rows}
+    for name, run_ids in sweeps.items() if len(sweeps) > 1 else ():
+        own = [known[run_id] for run_id in run_ids if run_id in known]
+        time = left.text(own)
+        say(f"  {name}: {counts_text(count_statuses(own))}{f'; left: {time}' if time else ''}")
+
+
+def _say_drift(rows: list["RunRow"]) -> None:
     from recollect.analysis import count_text
 
-    drifted = [row.drift for row in store.rows() if row.drift]
+    drifted = [row.drift for row in rows if row.drift]
     if drifted:
         say(
             f"drift: {count_text(len(drifted), 'run')} trained under more than one environment, "
             f"the first {', '.join(drifted[0])}"
         )
-
-
-def _show_cells(store: "Store") -> None:
-    from recollect.analysis import group_cells
-    from recollect.cli.speed_tables import state_table
-    from recollect.running.planning.order import asked_for
-
-    rows = store.rows()
-    cells, asked = group_cells(rows), asked_for(store, rows)
-    if cells:
-        render(state_table(cells, asked, MOST_CELLS))
-    if len(cells) > MOST_CELLS:
-        say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
-    left = {row.status for row in rows if not row.is_finished}
-    if left == {"todo"} and not (asked.in_full or asked.searched):
-        again = command_text("resume", store.path.parent)  # which names plug-ins, if it needs some
-        say(f"train the rest, if it is wanted, with `{again}`")
-
-
-def _say_sweeps(store: "Store") -> None:
-    from recollect.analysis import count_statuses, counts_text
-    from recollect.running.planning.order import search_texts, sweeps_by_name
-
-    sweeps = sweeps_by_name(store)
-    rows = {row.run_id: row for row in store.rows()}
-    for name, run_ids in sweeps.items() if len(sweeps) > 1 else ():
-        own = [rows[run_id] for run_id in run_ids if run_id in rows]
-        say(f"  {name}: {counts_text(count_statuses(own))}")
-    for text in search_texts(store, list(rows.values())):
-        say(f"  search of {text}")
 
 
 def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006

@@ -7,18 +7,16 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from recollect.analysis import Cell, decades_text, rate_text, remaining_s, score_text
+from recollect.analysis import Cell, decades_text, rate_text, score_text
 from recollect.analysis.naming import differing_keys, join_name, settings_text, short_labels
 from recollect.analysis.settings import cell_settings
-from recollect.analysis.wording import between_text, time_text
 from recollect.cli.tables import plain_table
+from recollect.reports.live.time_left import TimeLeft
 from recollect.rows import RunRow
-from recollect.spec.cell import cell_id
 
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
     from recollect.running.planning.forecast import Forecast
-    from recollect.running.planning.order import AskedFor
     from recollect.running.processes.devices import DeviceShare
     from recollect.spec.run import RunSpec
 
@@ -97,31 +95,23 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
     return [join_name(name, variant) for name, variant in zip(names, told, strict=True)]
 
 
-def state_table(cells: Sequence[Cell], asked: "AskedFor", most: int) -> Table:
+def state_table(cells: Sequence[Cell], left: TimeLeft, most: int) -> Table:
     """Return a table with a line per mixer and cell: the number of runs with a result, the best
     score so far, and the time left for the runs that are asked for.
     """
-    times = remaining_s(cells)
     table = plain_table("cell", "done", "best so far", "window so far", "left")
-    for cell, left_s in list(zip(cells, times, strict=True))[:most]:
+    for cell in cells[:most]:
         window = cell.window()
         table.add_row(
             Text(cell.name),
             _done(cell.rows),
             _best_so_far(cell),
             decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
-            _left(cell.rows, left_s, _likely_s(cell, left_s, asked), asked),
+            left.text(cell.rows),
         )
     if len(cells) > 1:
         rows = [row for cell in cells for row in cell.rows]
-        needed = [
-            (seconds, _likely_s(cell, seconds, asked))
-            for cell, seconds in zip(cells, times, strict=True)
-            if any(_is_asked_for(row, asked) for row in cell.rows)
-        ]
-        most_s, likely_s = (_sum_if_known([pair[place] for pair in needed]) for place in (0, 1))
-        whole = _left(rows, most_s, likely_s, asked)
-        table.add_row("all", _done(rows), "", "", whole, style="bold")
+        table.add_row("all", _done(rows), "", "", left.text(rows), style="bold")
     return table
 
 
@@ -130,38 +120,6 @@ def _done(rows: Sequence[RunRow]) -> str:
     failed = sum(row.status == "failed" for row in rows)
     text = f"{sum(row.has_result for row in rows)}/{len(rows)}"
     return f"{text}, {failed} failed" if failed else text
-
-
-def _sum_if_known(seconds: Sequence[float | None]) -> float | None:
-    known = [one for one in seconds if one is not None]
-    return sum(known) if len(known) == len(seconds) else None
-
-
-def _likely_s(cell: Cell, seconds: float | None, asked: "AskedFor") -> float | None:
-    """Return the part of the seconds left that should be needed: a search leaves runs out."""
-    todo = sum(row.status == "todo" for row in cell.rows)
-    likely = asked.likely.get(cell_id(cell.rows[0].spec), todo)
-    # Runs in training count in full.
-    running = sum(row.status == "running" for row in cell.rows)
-    return None if seconds is None else seconds * (likely + running) / max(1, todo + running)
-
-
-def _left(
-    rows: Sequence[RunRow], seconds: float | None, likely_s: float | None, asked: "AskedFor"
-) -> str:
-    """Return the time left for one process, empty if all is done."""
-    if all(row.is_finished for row in rows):
-        return ""
-    if not any(_is_asked_for(row, asked) for row in rows):
-        return "not needed"
-    if seconds is None:
-        return "?"
-    is_searched = any(row.run_id in asked.searched for row in rows)
-    return between_text(likely_s, seconds) if is_searched else time_text(seconds)
-
-
-def _is_asked_for(row: RunRow, asked: "AskedFor") -> bool:
-    return row.status == "running" or row.run_id in asked.in_full | asked.searched
 
 
 def _best_so_far(cell: Cell) -> str:

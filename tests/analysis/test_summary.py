@@ -131,3 +131,10 @@ def test_a_run_that_failed_is_not_waited_for():
     rows = [replace(make_row(), wall_s=10.0, steps=1000)]
     rows.append(make_row(seed=1, score=None, status="failed", failure="oom: too large"))
     assert remaining_s(group_cells(rows)) == [0.0]
+
+
+def test_the_context_is_the_length_of_rows_made_of_strings():
+    timed, copying = replace(make_row(), wall_s=10.0, steps=1000), todo()
+    task = {"name": "copying", "context": 192}
+    copying = replace(copying, spec=copying.spec | {"task": task})
+    assert remaining_s(group_cells([timed, copying])) == [0.0, pytest.approx(10.0 * 3)]
