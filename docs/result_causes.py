@@ -28,10 +28,18 @@ WHY = "why"  # the preset whose sweep changes one setting at a time
 HEAD = ("change", "model", "task", "width", "layers", "from", "W before", "after")
 HEAD += (*(f"gain at {tau:g}" for tau in TAUS), "beyond seeds")
 NUMBERS = (3, 4, 6, 7, 8, 9, 10)  # columns of HEAD that stand on the right
+# Of a difference, by whether the windows before and after are open, that is wider than measured.
+BOUNDS = {
+    (False, False): "",
+    (False, True): " (≥)",
+    (True, False): " (≤)",
+    (True, True): " (?)",
+}
 NOTE = f"""The table is ranked by the size of the gain or loss at {TAUS[0]:g}; in square brackets:
 where it should lie with other seeds (95 %). Beyond seeds: neither other seeds nor a wider grid
-would turn its sign. (≥): a grid ended inside a window, so that the difference is a bound. {THIN}:
-one seed at most rates inside the window, as said above."""
+would turn its sign. (≥): a grid ended inside the window after the change, so that the difference is
+at least as told; (≤): inside the one before; (?): inside both. {THIN}: one seed at most rates
+inside the window, as said above."""
 
 
 def all_causes(rows):
@@ -190,7 +198,7 @@ def width_text(cell, decades, is_open, digits=2):
 
 def gain_text(gain):
     interval = f" [{gain.interval[0]:+.2f}, {gain.interval[1]:+.2f}]" if gain.interval else ""
-    return f"{gain.decades:+.2f}{interval}{' (≥)' if gain.is_bound else ''}"
+    return f"{gain.decades:+.2f}{interval}{BOUNDS[gain.before_open, gain.after_open]}"
 
 
 def firm_text(cause):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from claims_made import NARROW, WIDE, made_row, within
 
-from recollect.reports.paper.causes import find_causes, is_thin
+from recollect.reports.paper.causes import Gain, find_causes, is_thin
 from recollect.reports.paper.presets import open_sweep
 from recollect.spec.cell import cell_id
 
@@ -162,6 +162,21 @@ def test_a_deviation_from_a_recipe_is_part_of_the_remedy(docs):
     assert "--recipe study " in command
     assert "--set model.dropout=0.0" in command
     assert """--set 'sweep.train.precision=["bf16","tf32"]'""" in command
+
+
+@pytest.mark.parametrize(
+    ("opened", "told"),
+    [
+        ((False, False), "+1.00"),
+        ((False, True), "+1.00 (≥)"),
+        ((True, False), "+1.00 (≤)"),
+        ((True, True), "+1.00 (?)"),
+    ],
+)
+def test_a_window_that_is_wider_than_its_grid_bounds_the_gain_from_its_side(docs, opened, told):
+    from result_causes import gain_text
+
+    assert gain_text(Gain(0.9, 1.0, 2.0, None, *opened)) == told
 
 
 @pytest.mark.parametrize(("single", "thin"), [(2, False), (3, True)])
