@@ -16,6 +16,7 @@ from result_trials import (
     try_settings,
     width_of,
 )
+from result_windows import outlook_of
 
 from recollect.analysis import TAU, ZOOLOGY_RATES, group_cells, rate_text, score_text
 from recollect.analysis.naming import differing_keys, short_labels
@@ -233,7 +234,8 @@ def by_grid(verdict, evidence):
     for role, subject in failing_subjects(verdict, evidence):
         window = subject.cell.window()
         if window and is_measured(subject.cell):
-            name = f"{subject_text(role, subject)} has {window.decades:.1f} decades"
+            about = "~" if outlook_of(subject.cell) else ""
+            name = f"{subject_text(role, subject)} has {about}{window.decades:.1f} decades"
             missed = max(0.0, 1 - window.decades / step)
             chance = f"a shifted grid would miss it with probability {percent_text(missed)}"
             told.append(f"{name}, {chance if missed else 'which no such grid can miss'}")

@@ -1,9 +1,7 @@
 """What the results page says of claims that fail: what was tried out, and what it turned."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from claims_made import (
@@ -22,19 +20,8 @@ from recollect.reports.paper.causes import find_causes
 from recollect.reports.paper.claims.judge import judge
 from recollect.reports.paper.presets import open_sweep
 
-DOCS = Path(__file__).parent.parent / "docs"
-PARTS = ("result_reasons", "result_trials", "result_causes", "result_remedies", "page_parts")
 MIDDLE = 1e-3  # a rate inside of the wide window
 FLOOR = 0.02
-
-
-@pytest.fixture
-def docs(monkeypatch):
-    """The scripts beside the pages can be imported."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    yield
-    for name in PARTS:
-        sys.modules.pop(name, None)
 
 
 def narrow(run):
