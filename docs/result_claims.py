@@ -3,7 +3,7 @@
 from collections import Counter
 
 from page_parts import NONE, table
-from result_reasons import explanation
+from result_reasons import doubt_text, explanation, thin_windows
 
 from recollect.analysis import count_text
 from recollect.reports.paper.claims.checks import join
@@ -99,7 +99,11 @@ def unlike_section(verdicts, evidence):
         text += " left out.\n"
     for recipe, like in holding.items():
         lines = [
-            (f"{one.claim.name}: {one.claim.shown_statement}", one.words, numbers(one))
+            (
+                f"{one.claim.name}: {one.claim.shown_statement}",
+                one.words,
+                " ".join([numbers(one), *map(doubt_text, thin_windows(one, evidence))]),
+            )
             for one in like
         ]
         text += f"\n### Under {recipe}\n\n" + table(("claim", "verdict", "measured"), lines)

@@ -10,6 +10,8 @@ from result_trials import (
     failing_subjects,
     failing_texts,
     holding_of,
+    leaf_texts,
+    named_subjects,
     rows_of,
     subjects_of,
     try_lost_seeds,
@@ -61,7 +63,7 @@ def explanation(verdict, evidence):
     return [
         *([f"May explain it: {text}." for text in found] or [NO_REASON]),
         *(f"Does not turn it: {text}." for text in [*same, *no_settings]),
-        *(f"In doubt: {text}." for text in doubts),
+        *map(doubt_text, doubts),
         *shared_failures(verdict, evidence),
     ]
 
@@ -247,12 +249,15 @@ def by_grid(verdict, evidence):
 
 
 def thin_windows(verdict, evidence):
-    """The windows of failing cells that a search left with one seed at most rates."""
+    """The windows that a search left with one seed at most rates: of failing cells; if none fails,
+    of those that hold.
+    """
     if not verdict.claim.has_window:
         return []
+    texts = failing_texts(verdict) or leaf_texts(holding_of(verdict), True)
     thin = [
         subject_text(role, subject)
-        for role, subject in failing_subjects(verdict, evidence)
+        for role, subject in named_subjects(verdict, evidence, texts)
         if is_thin(subject.cell)
     ]
     if not thin:
@@ -294,6 +299,10 @@ def are_among(texts, others):
 
 
 # ---- words ----
+
+
+def doubt_text(text):
+    return f"In doubt: {text}."
 
 
 def quoted(recipes):

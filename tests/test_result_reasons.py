@@ -248,6 +248,23 @@ def test_thin_windows_are_in_doubt(docs):
     assert len(doubts) == 1
 
 
+def test_thin_windows_that_hold_are_in_doubt_if_none_fails(docs):
+    from result_claims import unlike_section
+    from result_trials import Evidence
+
+    rows = [
+        replace(row, status="todo", accuracy=None, exact=None)
+        if row.spec["seed"] != 42 and WIDE[0] < row.spec["train"]["lr"] < WIDE[1]
+        else row
+        for row in only(rows_of("C2", wide), 64)
+    ]
+    found = judge([BY_NAME["C2"]], rows, {}, "study", resamples=0)
+    assert found[0].words == "holds in 1 of 1 cell"
+    section = unlike_section({"study": found}, Evidence(rows, {}, {"study": found}, []))
+    doubt = "In doubt: the window of 2-layer attention (64,4) width 64; most rates inside have one"
+    assert section.count(doubt) == 1
+
+
 def test_a_grid_misses_what_is_narrower_than_its_step(docs):
     verdict, told = explained("C4", rows_of("C4", wide))
     assert verdict.words in ("contradicted", "fails in 3 of 3 cells")
