@@ -7,11 +7,12 @@ and of the whole grid (other_seeds.py), and a plain bootstrap of the whole grid;
 which share of the draws an interval has. How often do they hold the window of the whole grid, and
 of made-up cells the windows of OTHERS sets of other seeds and the mean of these? Then the same for
 the difference of two cells. In made-up cells a seed breaks at one rate and all above it, or, at a
-share of the rates, where another seed would (`--alike`); how alike stored seeds are is printed
-first.
+share of the rates, where another seed would (`--alike`); how alike stored seeds are, and how many
+are lost, is printed first. `--lost P` makes a share P of all made-up runs fail wherever they are.
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -24,6 +25,7 @@ from recollect.analysis import TAUS, Cell, group_cells
 from recollect.analysis.seeds import percentile_interval
 from recollect.analysis.seeds.drawn_windows import Floats, find_windows
 from recollect.analysis.seeds.other_seeds import DRAWS, MIDDLE, draw_windows
+from recollect.analysis.seeds.prediction import find_lost
 from recollect.analysis.windows import DIGITS, ROUNDING
 from recollect.reports.paper.evidence import load_stores
 
@@ -144,9 +146,21 @@ def print_alike(cells: Sequence[Cell]) -> None:
     )
 
 
-def few_and_many(count: int, seed: int, alike: float) -> Iterator[tuple[Cell, Cell]]:
+def print_lost(cells: Sequence[Cell]) -> None:
+    """How many runs are lost, of those at rates at which a run may be."""
+    lost, runs = Counter[int](), Counter[int]()
+    for cell in cells:
+        found, length = find_lost(cell), cell.rows[0].spec["task"]["length"]
+        between = found.between
+        lost[length] += sum(map(len, found.seeds))
+        runs[length] += sum(len(cell.rates[place].scores) for place in between)
+    told = (f"{lost[length]} of {runs[length]} at {length} tokens" for length in sorted(runs))
+    print(f"lost runs between rates at which seeds learn: {', '.join(told)}\n")
+
+
+def few_and_many(count: int, seed: int, lost: float, alike: float) -> Iterator[tuple[Cell, Cell]]:
     """Made-up cells with SEEDS seeds, and the same cells with MANY."""
-    for many in made_cells(count, seed, seeds=MANY, alike=alike):
+    for many in made_cells(count, seed, lost, MANY, alike):
         (few,) = group_cells([row for row in many.rows if row.spec["seed"] < SEEDS])
         yield few, many
 
@@ -156,6 +170,9 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--made", type=int, default=0, help="so many made-up cells")
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
+    parser.add_argument(
+        "--lost", type=float, default=0.0, help="the share of made-up runs that fail"
+    )
     parser.add_argument("--alike", type=float, nargs="*", default=(1.0,), metavar="SHARE")
     parser.add_argument("--middle", type=float, nargs="*", default=(MIDDLE,), metavar="SHARE")
     asked = parser.parse_args()
@@ -173,13 +190,15 @@ def main() -> None:
             if cell.best and cell.best.mean > cell.chance + 0.3
         ]
         print_alike(learnt)
+        print_lost(learnt)
         found = [ask(cell) for cell in distinct_cells(asked.folders)]
         print_table("stored cells", [(one, None) for one in found if one], asked.middle)
+    made = asked.made, asked.seed, asked.lost
     for alike in asked.alike if asked.made else ():
-        cells = [ask(few, many) for few, many in few_and_many(asked.made, asked.seed, alike)]
+        cells = [ask(few, many) for few, many in few_and_many(*made, alike)]
         known = [one for one in cells if one]
         own: list[Pair] = [(one, None) for one in known]
-        seeds = f"seeds alike at {alike:.0%} of the rates"
+        seeds = f"seeds alike at {alike:.0%} of the rates, {asked.lost:.0%} of the runs lost"
         print_table(f"made-up cells, {seeds}", own, asked.middle)
         gains: list[Pair] = list(zip(known[::2], known[1::2], strict=False))
         print_table(f"differences of two of them, {seeds}", gains, asked.middle)

@@ -47,8 +47,11 @@ What a number means:
 - How firm a verdict is: the share of {resamples} draws of other seeds with the same verdict, and
   the share of the most frequent other one. Best scores and windows are drawn from the seeds of each
   rate and, with smaller weights, of the rates next to it
-  ([how](decisions/intervals-over-seeds.md)), and runs with their curves likewise. What is unknown
-  of a cell stays unknown in each draw.
+  ([how](decisions/intervals-over-seeds.md)), and runs with their curves likewise. Such draws vary
+  less than seeds: the middle 99 % of them hold what 95 % should. What is unknown
+  of a cell stays unknown in each draw. To hold in some cells while failing in others counts as
+  another verdict than to hold in all that are decided. Claims about untrained weights have no
+  share.
 - The noise of seeds may excuse a shortfall, but it shows nothing. Noise means {noises:g} standard
   errors of a mean over seeds, at most {most_noise:g}. For a best score they are estimated from all
   widths of the model at one size, for a window from the rates inside it.

@@ -27,11 +27,20 @@ LARGE = float(SAME_WINDOW)  # decades: a change that is told even if its seeds d
 WHY = "why"  # the preset whose sweep changes one setting at a time
 HEAD = ("change", "model", "task", "width", "layers", "from", "W before", "after")
 HEAD += (*(f"gain at {tau:g}" for tau in TAUS), "beyond seeds")
+MISSES = 0.05  # of 95 % intervals
 NUMBERS = (3, 4, 6, 7, 8, 9, 10)  # columns of HEAD that stand on the right
+# Of a difference, by whether the windows before and after are open, that is wider than measured.
+BOUNDS = {
+    (False, False): "",
+    (False, True): " (≥)",
+    (True, False): " (≤)",
+    (True, True): " (?)",
+}
 NOTE = f"""The table is ranked by the size of the gain or loss at {TAUS[0]:g}; in square brackets:
 where it should lie with other seeds (95 %). Beyond seeds: neither other seeds nor a wider grid
-would turn its sign. (≥): a grid ended inside a window, so that the difference is a bound. {THIN}:
-one seed at most rates inside the window, as said above."""
+would turn its sign. (≥): a grid ended inside the window after the change, so that the difference is
+at least as told; (≤): inside the one before; (?): inside both. {THIN}: one seed at most rates
+inside the window, as said above."""
 
 
 def all_causes(rows):
@@ -73,7 +82,7 @@ def change_text(cause):
     before = width_text(cause.before, gain.before, gain.before_open, 1)
     after = width_text(cause.after, gain.after, gain.after_open, 1)
     unit = " decades" if gain.after else ""
-    doubt = "" if gain.is_firm else f"; not settled: {doubt_text(cause)}"
+    doubt = other_levels(cause) if gain.is_firm else f"; not settled: {doubt_text(cause)}"
     return f"{cause_title(cause)}: {before} to {after}{unit} (from `{cause.recipe}`{doubt})"
 
 
@@ -81,11 +90,14 @@ def answer(causes):
     """Sentences that answer the question of the section as far as the rows do."""
     own = choices_among(causes)
     firm = [cause for cause in own if cause.gains[0].is_firm]
+    tested = sum(cause.gains[0].interval is not None for cause in own)
     verb = "is" if len(firm) == 1 else "are"
-    lines = [
-        f"{count_text(len(own), 'change')} of one choice measured so far; {len(firm)} of them"
-        f" {verb} more than other seeds may do."
-    ]
+    text = f"{count_text(len(own), 'change')} of one choice measured so far; {len(firm)} of them"
+    text += f" {verb} more than other seeds may do"
+    if firm:
+        text += f". Of {count_text(tested, 'interval')}, {MISSES * tested:.2g} would leave out 0 by"
+        text += " chance alone, if no change did anything"
+    lines = [f"{text}."]
     lines += [f"{effect_text(cause)}{other_levels(cause)}." for cause in firm]
     if own and not own[0].gains[0].is_firm:
         lines.append(f"The largest is not settled. {effect_text(own[0])}; {doubt_text(own[0])}.")
@@ -190,7 +202,7 @@ def width_text(cell, decades, is_open, digits=2):
 
 def gain_text(gain):
     interval = f" [{gain.interval[0]:+.2f}, {gain.interval[1]:+.2f}]" if gain.interval else ""
-    return f"{gain.decades:+.2f}{interval}{' (≥)' if gain.is_bound else ''}"
+    return f"{gain.decades:+.2f}{interval}{BOUNDS[gain.before_open, gain.after_open]}"
 
 
 def firm_text(cause):

@@ -3,14 +3,15 @@
 from collections import Counter
 
 from page_parts import NONE, table
-from result_reasons import explanation
+from result_reasons import doubt_text, explanation, thin_windows
 
 from recollect.analysis import count_text
 from recollect.reports.paper.claims.checks import join
+from recollect.reports.paper.claims.coverage import MIXED
+from recollect.reports.paper.claims.judge import RESAMPLES
 from recollect.reports.paper.claims.verdicts import percent_text, shares_text
 
 UNDECIDED = "not enough data"
-MIXED = "holds in some cells and fails in others"
 # Of one claim and of several.
 ORDER = {
     "reproduced": ("reproduced", "reproduced"),
@@ -20,25 +21,24 @@ ORDER = {
     "contradicted": ("contradicted", "contradicted"),
     UNDECIDED: ("without enough data", "without enough data"),
 }
+SHARES = f"""Verdicts by recipe; in brackets the share of {RESAMPLES} draws of other seeds with the
+same verdict, and with the most frequent other one. To hold in part is to hold in every cell that is
+decided, and to fail in part likewise. The draws
+[vary less than seeds](decisions/intervals-over-seeds.md), so that a share near 100 % promises less
+than it says. (ours): not in the study's words. [The rules](claims.md) are code;
+`recollect claims DIR...` prints the numbers and what to train next."""
 MOST_CELLS = 3  # whose numbers are told, of those that fail and of those that hold
 REASONS = """A cell is one model, or the models that a claim compares, at one task size and width.
 What may explain a failure was tried out: the claim was judged again by other recipes, with one
 setting changed, and with lost seeds counted like the others of their rate. What turns the verdict
-may explain it; that is no proof.
+may explain it; that is no proof. What does not turn it may still matter beside something else.
 """
 
 
 def claims_section(verdicts):
     """Verdicts by recipe, claim by claim, and in how many of each kind they end."""
     text = "## The study's claims\n\n"
-    text += (
-        "Verdicts by recipe; in brackets the share of draws of other seeds with the same verdict,"
-    )
-    text += " and with the most frequent other one. (ours): not in the study's words."
-    text += (
-        " [The rules](claims.md) are code; `recollect claims DIR...` prints the numbers and what"
-    )
-    text += " to train next.\n\n"
+    text += " ".join(SHARES.split()) + "\n\n"
     for recipe, own in verdicts.items():
         text += f"- `{recipe}`: {claims_text(own)}.\n"
     lines = [
@@ -60,15 +60,10 @@ def claims_text(own):
 
 def outcomes_text(own):
     """3 reproduced, 14 hold in every cell measured so far, 2 contradicted, ..."""
-    counts = Counter(kind_of(verdict) for verdict in own)
+    counts = Counter(verdict.kind for verdict in own)
     return ", ".join(
         f"{counts[kind]} {words[counts[kind] > 1]}" for kind, words in ORDER.items() if counts[kind]
     )
-
-
-def kind_of(verdict):
-    is_mixed = verdict.outcome == "holds in part" and verdict.tally.fails
-    return MIXED if is_mixed else verdict.outcome
 
 
 def verdict_text(verdict):
@@ -104,7 +99,11 @@ def unlike_section(verdicts, evidence):
         text += " left out.\n"
     for recipe, like in holding.items():
         lines = [
-            (f"{one.claim.name}: {one.claim.shown_statement}", one.words, numbers(one))
+            (
+                f"{one.claim.name}: {one.claim.shown_statement}",
+                one.words,
+                " ".join([numbers(one), *map(doubt_text, thin_windows(one, evidence))]),
+            )
             for one in like
         ]
         text += f"\n### Under {recipe}\n\n" + table(("claim", "verdict", "measured"), lines)

@@ -10,15 +10,19 @@ from result_trials import (
     failing_subjects,
     failing_texts,
     holding_of,
+    leaf_texts,
+    named_subjects,
     rows_of,
     subjects_of,
     try_lost_seeds,
     try_settings,
     width_of,
 )
+from result_windows import outlook_of
 
 from recollect.analysis import TAU, ZOOLOGY_RATES, group_cells, rate_text, score_text
 from recollect.analysis.naming import differing_keys, short_labels
+from recollect.analysis.seeds.prediction import find_lost
 from recollect.analysis.settings import DEPTH, MIXER, WIDTH, cell_settings
 from recollect.analysis.wording import and_text, spaced
 from recollect.plotting.text import mixer_title
@@ -43,7 +47,7 @@ COORDINATES = {  # of a cell that a claim judges
 
 
 def explanation(verdict, evidence):
-    """Sentences: what may explain the verdict, what was ruled out, and what is in doubt."""
+    """Sentences: what may explain the verdict, what does not turn it, and what is in doubt."""
     recipes, same = by_recipe(verdict, evidence)
     lost, lost_doubts = by_lost_seeds(verdict, evidence)
     settings, no_settings, setting_doubts = by_settings(verdict, evidence)
@@ -58,8 +62,8 @@ def explanation(verdict, evidence):
     doubts = [*setting_doubts, *lost_doubts, *thin_windows(verdict, evidence), *by_draws(verdict)]
     return [
         *([f"May explain it: {text}." for text in found] or [NO_REASON]),
-        *(f"Ruled out: {text}." for text in [*same, *no_settings]),
-        *(f"In doubt: {text}." for text in doubts),
+        *(f"Does not turn it: {text}." for text in [*same, *no_settings]),
+        *map(doubt_text, doubts),
         *shared_failures(verdict, evidence),
     ]
 
@@ -200,11 +204,26 @@ def lost_text(tried):
         for own in (cell, counted)
     )
     what, unit = (f"W({TAU:g})", " decades") if window else ("its best score", "")
+    too_large = not_lost(cell, tried.runs)
+    others = f" {too_large} of them learn{'s' * (too_large == 1)} at no higher rate either, so that"
+    others += " the rate may be too large for the seed."
     return (
         f"lost seeds; at {and_text([rate_text(rate.lr) for rate in rates])}, {len(tried.runs)} of"
         f" {runs} runs of {subject_text(tried.role, tried.subject)} {LOST} while most seeds of"
-        f" their rate solve the task. If they scored like those, {what} would be {after} instead"
-        f" of {before}{unit}, and"
+        f" their rate solve the task.{others if too_large else ''} If they scored like those,"
+        f" {what} would be {after} instead of {before}{unit}, and"
+    )
+
+
+def not_lost(cell, runs):
+    """How many of these runs a search does not count as lost: their seed learns at no higher rate,
+    or no seed does at a lower one.
+    """
+    lost = find_lost(cell).seeds
+    return sum(
+        row.run_id in runs and row.spec["seed"] not in seeds
+        for rate, seeds in zip(cell.rates, lost, strict=True)
+        for row in rate.scored
     )
 
 
@@ -217,7 +236,8 @@ def by_grid(verdict, evidence):
     for role, subject in failing_subjects(verdict, evidence):
         window = subject.cell.window()
         if window and is_measured(subject.cell):
-            name = f"{subject_text(role, subject)} has {window.decades:.1f} decades"
+            about = "~" if outlook_of(subject.cell) else ""
+            name = f"{subject_text(role, subject)} has {about}{window.decades:.1f} decades"
             missed = max(0.0, 1 - window.decades / step)
             chance = f"a shifted grid would miss it with probability {percent_text(missed)}"
             told.append(f"{name}, {chance if missed else 'which no such grid can miss'}")
@@ -229,12 +249,15 @@ def by_grid(verdict, evidence):
 
 
 def thin_windows(verdict, evidence):
-    """The windows of failing cells that a search left with one seed at most rates."""
+    """The windows that a search left with one seed at most rates: of failing cells; if none fails,
+    of those that hold.
+    """
     if not verdict.claim.has_window:
         return []
+    texts = failing_texts(verdict) or leaf_texts(holding_of(verdict), True)
     thin = [
         subject_text(role, subject)
-        for role, subject in failing_subjects(verdict, evidence)
+        for role, subject in named_subjects(verdict, evidence, texts)
         if is_thin(subject.cell)
     ]
     if not thin:
@@ -256,19 +279,30 @@ def by_draws(verdict):
 
 
 def shared_failures(verdict, evidence):
-    """Other claims that fail by the same comparison: one deviation, not several."""
+    """Other claims that fail by the same comparisons and no other: one deviation, not several."""
     own = failing_texts(verdict)
     others = [
         twin.claim.name
         for twin in evidence.verdicts[verdict.recipe]
         if twin is not verdict
-        and any(mine in theirs or theirs in mine for mine in own for theirs in failing_texts(twin))
+        and (theirs := failing_texts(twin))
+        and are_among(own, theirs)
+        and are_among(theirs, own)
     ]
     verb = "fails" if len(others) == 1 else "fail"
     return [f"{and_text(others)} {verb} by the same comparison."] if others else []
 
 
+def are_among(texts, others):
+    """Whether each is part of another text, or has one as a part."""
+    return all(any(one in other or other in one for other in others) for one in texts)
+
+
 # ---- words ----
+
+
+def doubt_text(text):
+    return f"In doubt: {text}."
 
 
 def quoted(recipes):

@@ -189,7 +189,11 @@ def subjects_of(verdict, rows):
 
 def failing_subjects(verdict, evidence):
     """Those of them that a failing comparison names."""
-    texts = failing_texts(verdict)
+    return named_subjects(verdict, evidence, failing_texts(verdict))
+
+
+def named_subjects(verdict, evidence, texts):
+    """Those of them that one of the texts names."""
     return [
         (role, subject)
         for role, subject in subjects_of(verdict, rows_of(verdict, evidence))
@@ -199,11 +203,16 @@ def failing_subjects(verdict, evidence):
 
 def failing_texts(verdict):
     """The single comparisons that fail, in words."""
+    return leaf_texts(failing_of(verdict), False)
+
+
+def leaf_texts(cells, holds):
+    """The single comparisons that hold, or that fail, in words."""
     return [
         leaf.text
-        for cell in failing_of(verdict)
+        for cell in cells
         for leaf in cell.check.leaves
-        if leaf.holds is False and leaf.text
+        if leaf.holds is holds and leaf.text
     ]
 
 

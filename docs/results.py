@@ -12,11 +12,9 @@ from gallery import comparing, picture_name
 from page_parts import HERE, NONE, shown, table, wrapped, write_png
 from result_causes import all_causes, causes_section, largest_changes
 from result_claims import (
-    MIXED,
     claims_section,
     claims_text,
     contradicted_text,
-    kind_of,
     statements,
     told,
     unlike_section,
@@ -29,6 +27,7 @@ from recollect.analysis.wording import and_text
 from recollect.plotting.coordinates import find_coordinates
 from recollect.plotting.text import mixer_title
 from recollect.reports.paper.claims.asking import judge_results
+from recollect.reports.paper.claims.coverage import MIXED
 from recollect.reports.paper.evidence import (
     join_stores,
     load_stores,
@@ -113,7 +112,7 @@ def summary_section(stores, results, verdicts, causes):
 def contradictions(own):
     """The claims that the rows contradict, and those that fail in a cell."""
     against = [one for one in told(own) if one.outcome == "contradicted"]
-    partly = [one for one in told(own) if kind_of(one) == MIXED]
+    partly = [one for one in told(own) if one.kind == MIXED]
     lines = [f"Contradicted: {contradicted_text(one)}." for one in against]
     if partly:
         names = and_text([one.claim.name for one in partly])

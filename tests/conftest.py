@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hypothesis
@@ -31,6 +32,7 @@ hypothesis.settings.register_profile("recollect", deadline=None, derandomize=Tru
 hypothesis.settings.register_profile("hunt", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile("recollect")
 
+DOCS = Path(__file__).parent.parent / "docs"
 MakeRun = Callable[..., RunSpec]
 MakePopulation = Callable[[Sequence[RunSpec]], "Population"]
 
@@ -100,6 +102,15 @@ def plugins() -> Iterator[None]:
     for registry, before in ((MIXERS, known), (REGISTERED, foreign)):
         registry.clear()
         registry.update(before)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def docs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The scripts beside the pages can be imported."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    yield
+    for name in {path.stem for path in DOCS.glob("*.py")} & sys.modules.keys():
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,6 @@ mixed, and the same text on every machine.
 
 import re
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,22 +19,6 @@ from recollect.reports.pictures import Source
 DOCS = Path(__file__).parent.parent / "docs"
 ROOT = DOCS.parent / "results"
 FINE = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)  # fine enough to know a window by
-PARTS = (
-    "page_parts",
-    *(
-        f"result_{part}"
-        for part in ("causes", "claims", "reasons", "remedies", "trials", "windows")
-    ),
-)
-
-
-@pytest.fixture
-def docs(monkeypatch):
-    """The scripts beside the pages can be imported."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    yield
-    for name in (*PARTS, "gallery", "results", "figures"):
-        sys.modules.pop(name, None)
 
 
 def store(folder, rows):

@@ -4,32 +4,19 @@ rest.
 
 import json
 import shlex
-import sys
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from claims_made import NARROW, WIDE, made_row, within
 
-from recollect.reports.paper.causes import find_causes, is_thin
+from recollect.reports.paper.causes import Gain, find_causes, is_thin
 from recollect.reports.paper.presets import open_sweep
 from recollect.spec.cell import cell_id
 
-DOCS = Path(__file__).parent.parent / "docs"
-PARTS = ("result_causes", "result_remedies", "page_parts")
 SEEDS = "sweep.seed=[42,123,777]"
 FLOOR = 0.02
 A_LITTLE_LESS, LESS = (1e-4, 5e-3), (2e-3, 1e-2)  # than WIDE
-
-
-@pytest.fixture
-def docs(monkeypatch):
-    """The scripts beside the pages can be imported."""
-    monkeypatch.syspath_prepend(str(DOCS))
-    yield
-    for name in PARTS:
-        sys.modules.pop(name, None)
 
 
 def trained(window, *words, size=(64, 4), mixer="attention", seeds=SEEDS, recipe="study"):
@@ -93,7 +80,8 @@ def test_a_settled_change_is_told_before_a_larger_one_that_is_not(docs):
     assert "dropout 0.1 to 0" in larger
     told = answer(causes)
     assert told[0] == (
-        "2 changes of one choice measured so far; 1 of them is more than other seeds may do."
+        "2 changes of one choice measured so far; 1 of them is more than other seeds may do. Of 1"
+        " interval, 0.05 would leave out 0 by chance alone, if no change did anything."
     )
     assert told[1].startswith("Attention, vocabulary split halves to shared, (64, 4), 2 layers: ")
     assert told[2].startswith("The largest is not settled. Attention, dropout 0.1 to 0, ")
@@ -162,6 +150,21 @@ def test_a_deviation_from_a_recipe_is_part_of_the_remedy(docs):
     assert "--recipe study " in command
     assert "--set model.dropout=0.0" in command
     assert """--set 'sweep.train.precision=["bf16","tf32"]'""" in command
+
+
+@pytest.mark.parametrize(
+    ("opened", "told"),
+    [
+        ((False, False), "+1.00"),
+        ((False, True), "+1.00 (≥)"),
+        ((True, False), "+1.00 (≤)"),
+        ((True, True), "+1.00 (?)"),
+    ],
+)
+def test_a_window_that_is_wider_than_its_grid_bounds_the_gain_from_its_side(docs, opened, told):
+    from result_causes import gain_text
+
+    assert gain_text(Gain(0.9, 1.0, 2.0, None, *opened)) == told
 
 
 @pytest.mark.parametrize(("single", "thin"), [(2, False), (3, True)])

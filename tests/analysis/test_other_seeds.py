@@ -16,7 +16,7 @@ from searched_cells import Played, whole
 from recollect.analysis import TAUS, group_cells, seed_spread, windows_by_threshold
 from recollect.analysis.seeds.drawn_windows import find_windows
 from recollect.analysis.seeds.other_seeds import DRAWS, draw_means, draw_windows, interval_of
-from recollect.analysis.seeds.prediction import NOISE, SURPRISE, pools_of
+from recollect.analysis.seeds.prediction import NOISE, SURPRISE, pools_of_others
 from recollect.running.searching import edges
 
 SWEEP = {1e-4: [0.0, 0.0, 0.4], 1e-3: [1.0, 0.9, 1.0], 1e-2: [1.0, 1.0, 0.3], 1e-1: [0.0] * 3}
@@ -53,7 +53,7 @@ def test_means_are_drawn_as_described(scores):
     rates, means = draw_means(cell)
     assert rates == tuple(scores)
     draw = random.Random(0)
-    for pool, ours in zip(pools_of(cell), means.T, strict=True):
+    for pool, ours in zip(pools_of_others(cell), means.T, strict=True):
         theirs = [one_by_one(pool, draw) for _ in range(8000)]
         assert ours.mean() == pytest.approx(np.mean(theirs), abs=0.012)
         assert ours.std() == pytest.approx(np.std(theirs), abs=0.012)
@@ -71,6 +71,22 @@ def test_seeds_that_agree_do_not_show_that_others_would():
     assert changed[0] == pytest.approx(1 - (like / (like + unlike)) ** 3, abs=0.01)
     like, unlike = 3 + 0.3 * beyond, near
     assert changed[1] == pytest.approx(1 - (like / (like + unlike)) ** 3, abs=0.01)
+
+
+def test_lost_runs_count_once():
+    """Other seeds are lost as often as seeds were, at every rate between those that learn; the rate
+    at which one was lost is not drawn from it once more.
+    """
+    whole = {10**power: [1.0] * 3 for power in (-4, -3.5, -3, -2.5, -2)}
+    one_fails = [1.0, 0.25, 1.0]  # at chance
+    _, means = draw_means(only_cell(make_sweep(whole | {1e-3: one_fails})))
+    lost = 1 / 9  # of the runs at the three rates in the middle
+    assert means[:, 1:4].mean(axis=0) == pytest.approx([1 - 0.75 * lost] * 3, abs=0.005)
+    # A seed that fails at all higher rates, too, is not lost, and is drawn like any other.
+    _, means = draw_means(only_cell(make_sweep(whole | {10**-2.5: one_fails, 1e-2: one_fails})))
+    lower, higher = math.exp(-1), 0.3 * math.exp(-1)
+    fails = (1 + higher / 3) / (3 + lower + higher)
+    assert means[:, 3].mean() == pytest.approx(1 - 0.75 * fails, abs=0.005)
 
 
 def test_rates_are_drawn_independently_and_often_enough():

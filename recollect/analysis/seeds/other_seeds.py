@@ -2,7 +2,8 @@
 
 Each draw makes new scores at every rate, as many as there are seeds, from the same values and with
 the same noise as prediction.py draws a missing run: from the scores of the rate and, with smaller
-weights, from those of its neighbours. Three seeds that agree do not show that a fourth would, so
+weights, from those of its neighbours. Only lost runs are left out of these values, since their
+share is drawn apart. Three seeds that agree do not show that a fourth would, so
 drawing from the rate's own scores alone (the bootstrap) makes intervals far too narrow. How often
 intervals hold was measured: docs/decisions/intervals-over-seeds.md.
 
@@ -13,12 +14,12 @@ same rows always give the same numbers.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, pools_of
+from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, pools_of_others
 from recollect.analysis.seeds.resampling import Interval, percentile_interval
 from recollect.analysis.windows import DIGITS, Window, find_window
 from recollect.spec.cell import cell_id
@@ -51,6 +52,11 @@ class Draw:
     @property
     def best(self) -> float:
         return max(mean for mean, tried in zip(self.means, self.tried, strict=True) if tried)
+
+    def at(self, counts: Callable[[float], bool]) -> "Draw":
+        """The same, with the best score only of rates that count."""
+        own = zip(self.rates, self.tried, strict=True)
+        return replace(self, tried=[tried and counts(rate) for rate, tried in own])
 
     def window(self, tau: float) -> Window | None:
         return find_window(self.rates, self.means, tau)
@@ -96,7 +102,7 @@ def draw_means(cell: Cell, draws: int = DRAWS) -> "tuple[tuple[float, ...], Floa
 def _draw_all(cell: Cell, draws: int) -> "tuple[tuple[float, ...], Floats]":
     import numpy as np
 
-    pools, stream = pools_of(cell), _stream(cell)
+    pools, stream = pools_of_others(cell), _stream(cell)
     means = np.stack([_draw_means(pool, stream, draws) for pool in pools], axis=1)
     return tuple(pool.lr for pool in pools), means
 

@@ -18,7 +18,7 @@ right was measured on stored and on synthetic grids: docs/decisions/search-edges
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -58,18 +58,32 @@ class _Known(NamedTuple):
     planned: tuple[int, ...]  # runs that have or may get a score
     scores: Scores
     chance: float
-    lost: tuple[float, ...]  # see _lost_shares
+    lost: tuple[float, ...]  # the share of runs to expect lost
 
     @classmethod
     def of(cls, cell: Cell) -> Self:
+        lost = find_lost(cell)
         return cls(
             tuple(rate.lr for rate in cell.rates),
             # A failed run will never have a score.
             tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
             tuple(tuple(rate.scores.values()) for rate in cell.rates),
             cell.chance,
-            _lost_shares([rate.scores for rate in cell.rates], cell.chance),
+            tuple(lost.share if i in lost.between else 0.0 for i in range(len(cell.rates))),
         )
+
+
+class Lost(NamedTuple):
+    """Runs that learn nothing although some seed learns at a lower rate and the same seed at a
+    higher one; by rate of the cell.
+
+    A seed that fails at a rate and at all higher ones is not lost: the rate is too large for it. To
+    learn is to score in the upper half between chance and the best score.
+    """
+
+    seeds: tuple[frozenset[int], ...]
+    between: range  # indices of the rates between those at which seeds learn
+    share: float  # of such runs among those at these rates
 
 
 def predict(cell: Cell) -> Prediction:
@@ -77,9 +91,37 @@ def predict(cell: Cell) -> Prediction:
     return _predict(_Known.of(cell))
 
 
-def pools_of(cell: Cell) -> list["Pool"]:
-    """By rate that has or may get a score. Requires a cell with at least one score."""
-    return _pools(_Known.of(cell))
+def pools_of_others(cell: Cell) -> list["Pool"]:
+    """What other seeds are drawn from, by rate that has or may get a score. Requires a cell with at
+    least one score.
+
+    Scores of lost runs are left out. Chance replaces as large a share of what is drawn; with both,
+    they would count twice.
+    """
+    kept = tuple(
+        tuple(score for seed, score in rate.scores.items() if seed not in lost)
+        for rate, lost in zip(cell.rates, find_lost(cell).seeds, strict=True)
+    )
+    return _pools(_Known.of(cell)._replace(scores=kept))
+
+
+def find_lost(cell: Cell) -> Lost:
+    """Find the lost runs of a cell. Requires a cell with at least one score."""
+    scores, chance = [rate.scores for rate in cell.rates], cell.chance
+    half = (max(max(own.values()) for own in scores if own) + chance) / 2
+    learning = [i for i, own in enumerate(scores) if own and max(own.values()) > half]
+    between = range(learning[0] + 1, learning[-1]) if half > chance else range(0)
+    highest = {seed: i for i in learning for seed, score in scores[i].items() if score > half}
+    seeds = [
+        frozenset(
+            seed
+            for seed, score in own.items()
+            if index in between and score < half and index < highest.get(seed, -1)
+        )
+        for index, own in enumerate(scores)
+    ]
+    runs = sum(len(scores[index]) for index in between)
+    return Lost(tuple(seeds), between, sum(map(len, seeds)) / runs if runs else 0.0)
 
 
 def middle(values: Sequence[float]) -> tuple[float, float]:
@@ -104,27 +146,6 @@ def _predict(known: _Known) -> Prediction:
 
 def _pools(known: _Known) -> list["Pool"]:
     return [Pool(index, known) for index, count in enumerate(known.planned) if count]
-
-
-def _lost_shares(scores: Sequence[Mapping[int, float]], chance: float) -> tuple[float, ...]:
-    """By rate: the share of runs that learn nothing although some seed learns at a lower rate and
-    the same seed at a higher one. It is the same for all rates between those at which seeds learn,
-    and 0 for the others. `scores` are by rate and seed.
-
-    A seed that fails at a rate and at all higher ones is not lost: the rate is too large for it. To
-    learn is to score in the upper half between chance and the best score.
-    """
-    half = (max(max(own.values()) for own in scores if own) + chance) / 2
-    learning = [i for i, own in enumerate(scores) if own and max(own.values()) > half]
-    between = range(learning[0] + 1, learning[-1]) if half > chance else range(0)
-    highest = {seed: i for i in learning for seed, score in scores[i].items() if score > half}
-    seen = [
-        score < half and index < highest.get(seed, -1)
-        for index in between
-        for seed, score in scores[index].items()
-    ]
-    share = sum(seen) / len(seen) if seen else 0.0
-    return tuple(share if index in between else 0.0 for index in range(len(scores)))
 
 
 class Pool:

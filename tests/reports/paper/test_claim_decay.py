@@ -100,6 +100,13 @@ def test_one_seed_is_enough_at_a_smaller_scale_only(rows):
     assert "leaves 0.0012 over 64 tokens (1 seed)" in told.reduced
 
 
+def test_weights_without_scores_have_no_share_of_draws(rows):
+    """All draws of other seeds would agree, and show nothing."""
+    (verdict,) = judge([C32], rows, {}, recipe_label(rows), made_kept(rows, DECAYING), 5)
+    assert verdict.outcome == "reproduced"
+    assert verdict.firmness is None
+
+
 def test_rates_that_share_a_seed_count_once(rows):
     """They begin with the same weights."""
     first = [row for row in rows if row.spec["seed"] == SEEDS[0]]

@@ -1,21 +1,26 @@
 """Scores and windows of a claim's cells with other seeds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from claims_made import BY_NAME, made_rows, study_score, verdict_of
 from rows_made import make_row, only_cell
 from searched_cells import Played
 
 from recollect.analysis import Cell
 from recollect.analysis.seeds.other_seeds import draw_cell, draw_means, draw_windows
 from recollect.reports.paper.claims.checks import Measure
+from recollect.reports.paper.claims.coverage import MIXED, Tally
+from recollect.reports.paper.claims.groups import find_groups, find_subjects
 from recollect.reports.paper.claims.measures import (
     redrawn_score,
     redrawn_window,
     tuned,
     window,
 )
+from recollect.reports.paper.claims.thresholds import FLAT
 from recollect.reports.paper.study import RATES
 from recollect.running.searching.searches import IN_ROUNDS
 
@@ -106,3 +111,54 @@ def test_a_window_does_not_vary_where_rates_are_too_far_from_tried_ones():
 
 def test_a_cell_without_a_score_has_no_draws():
     assert draw_cell(only_cell([make_row(score=None, status="todo")]), 5) == []
+
+
+def test_a_sparse_grid_is_drawn_with_the_whole_one():
+    """So that the best of four rates is never better than the best of all."""
+    claim = BY_NAME["C25"]
+    apart = {42: -0.02, 123: 0.0, 777: 0.02}
+    rows = made_rows(claim, lambda run: 0.97 + apart[run.seed] if run.train.lr < 0.02 else 0.02)
+    rows = [row for row in rows if row.spec["task"]["length"] == 64]
+    (group, *_) = find_groups(find_subjects(rows), claim.roles, {}, strict=True)
+    leaves = [
+        cell.check.leaves[-1]
+        for drawn in group.redraws(40)
+        for cell in claim.rule(drawn)
+        if cell.check.holds
+    ]
+    gains = [FLAT - leaf.margin for leaf in leaves]
+    assert len(gains) > 50
+    assert min(gains) > -1e-9
+    assert max(gains) > 0.001
+
+
+# ---- how firm a verdict is ----
+
+
+def test_a_verdict_with_failing_cells_is_not_that_without():
+    """Both are called "holds in part", and the page tells of what fails."""
+    mixed, clean = Tally("holds in part", 1, 1, 2), Tally("holds in part", 1, 0, 2)
+    assert (mixed.kind, clean.kind) == (MIXED, "holds in part")
+    assert Tally("contradicted", 1, 1, 2).kind == "contradicted"
+    claim = BY_NAME["C2"]
+    verdict = replace(
+        verdict_of(claim, made_rows(claim, study_score)),
+        tally=mixed,
+        resampled=(("holds in part", 0.6), (MIXED, 0.4)),
+    )
+    assert (verdict.firmness, verdict.rival) == (0.4, ("holds in part", 0.6))
+
+
+def test_draws_without_a_failing_cell_do_not_confirm_one():
+    """One cell fails by so little that other seeds often leave it open."""
+    claim = BY_NAME["C21"]
+
+    def score(run):
+        apart = {42: -0.004, 123: 0.0, 777: 0.004}[run.seed]
+        return 0.93 + apart if run.task.length == 64 else study_score(run)
+
+    verdict = verdict_of(claim, made_rows(claim, score), resamples=40)
+    assert verdict.kind == MIXED
+    shares = dict(verdict.resampled)
+    assert shares[MIXED] + shares.get("holds in part", 0.0) + shares.get("reproduced", 0.0) > 0.95
+    assert verdict.firmness == shares[MIXED] < 0.9

@@ -115,14 +115,15 @@ def misses(measure: Measure, threshold: float) -> Check:
 
 
 def clearly_above(measure: Measure, slack: float) -> Check:
-    """Whether a difference is at least `slack`. It fails if it is at most minus `slack`; one in
-    between is open, and no further run is wanted if it is known to lie there.
+    """Whether a difference is at least `slack`. It fails if it is at most minus `slack`. One in
+    between is open, and says so if it is known to lie there: no further run is wanted then.
     """
     if measure.low >= slack:
         return Check(True, measure.text, margin=measure.low - slack)
     if measure.high <= -slack:
         return Check(False, measure.text, margin=measure.high + slack)
-    alike = "" if measure.lacks else f" (within {slack:g} of each other)"
+    are_alike = -slack < measure.low and measure.high < slack
+    alike = f" (within {slack:g} of each other)" if are_alike else ""
     return Check(None, f"{measure.text}{alike}", measure.lacks, wants=measure.wants)
 
 

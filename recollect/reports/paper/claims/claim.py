@@ -49,6 +49,7 @@ class Claim:
     task: str = "mqar"
     fits: Callable[[Subject], bool] = at_study_size
     varies: tuple[str, ...] = ()  # settings of the recipe that the claim itself changes
+    is_drawn: bool = True  # False: it reads nothing that draws of other seeds change
     origin: Origin = "study"  # "ours": not in the study's words
     contradiction: str = ""  # where the study contradicts itself
     caveat: str = ""  # where the study is silent, and what was chosen instead
@@ -93,8 +94,8 @@ class Verdict:
     numbers: str  # the numbers that decided it, with the spread over seeds
     remark: str  # caveats, other readings, what holds at a reduced scale
     cells: tuple[CellCheck, ...] = ()
-    # The verdicts on resampled seeds with their shares, the most frequent first.
-    resampled: tuple[tuple[Outcome, float], ...] = ()
+    # The kinds of verdict on draws of other seeds with their shares, the most frequent first.
+    resampled: tuple[tuple[str, float], ...] = ()
     by_tau: tuple[tuple[float, Tally], ...] = ()  # only for a claim about windows
     wants: tuple[Want, ...] = ()  # untrained cells that may change the verdict
     # "holds" or "does not hold", with the numbers, on rows of a smaller scale than the study's.
@@ -105,18 +106,22 @@ class Verdict:
         return self.tally.outcome
 
     @property
+    def kind(self) -> str:
+        return self.tally.kind
+
+    @property
     def words(self) -> str:
         return self.tally.words
 
     @property
     def firmness(self) -> float | None:
-        """The share of resamples of the seeds with the same verdict; None without resamples."""
-        return dict(self.resampled).get(self.outcome, 0.0) if self.resampled else None
+        """The share of draws of other seeds with the same kind of verdict; None without draws."""
+        return dict(self.resampled).get(self.kind, 0.0) if self.resampled else None
 
     @property
-    def rival(self) -> tuple[Outcome, float] | None:
-        """The other verdict that resampled seeds give most often, if not hardly ever."""
-        others = [(outcome, share) for outcome, share in self.resampled if outcome != self.outcome]
+    def rival(self) -> tuple[str, float] | None:
+        """The other kind of verdict that other seeds give most often, if not hardly ever."""
+        others = [(kind, share) for kind, share in self.resampled if kind != self.kind]
         return others[0] if others and others[0][1] >= LEAST_RIVAL else None
 
     @property
@@ -160,6 +165,7 @@ def claim(
     task: str = "mqar",
     fits: Callable[[Subject], bool] = at_study_size,
     varies: tuple[str, ...] = (),
+    is_drawn: bool = True,
     origin: Origin = "study",
     contradiction: str = "",
     caveat: str = "",
@@ -179,6 +185,7 @@ def claim(
         task=task,
         fits=fits,
         varies=varies,
+        is_drawn=is_drawn,
         origin=origin,
         contradiction=contradiction,
         caveat=caveat,

@@ -16,6 +16,8 @@ from recollect.reports.paper.claims.thresholds import LEAST_LENGTH, LEAST_SIZES
 from recollect.reports.paper.study import Size
 
 Outcome = Literal["reproduced", "holds in part", "fails in part", "contradicted", "not enough data"]
+# What "holds in part" is called if cells fail; without, all that are decided hold.
+MIXED = "holds in some cells and fails in others"
 # The verdicts that further cells may change.
 OPEN_OUTCOMES: tuple[Outcome, ...] = ("holds in part", "fails in part", "not enough data")
 
@@ -77,6 +79,11 @@ class Tally:
     def fails(self) -> bool:
         """Whether anything is against the claim."""
         return self.failing > 0 or self.fails_together
+
+    @property
+    def kind(self) -> str:
+        """The outcome; MIXED instead of "holds in part" if anything is against the claim."""
+        return MIXED if self.outcome == "holds in part" and self.fails else self.outcome
 
     @property
     def words(self) -> str:

@@ -59,6 +59,10 @@ class Subject:
     draw: Draw | None = None
 
     @property
+    def as_trained(self) -> Cell:
+        return self.trained or self.cell
+
+    @property
     def task(self) -> dict[str, Any]:
         return task_table(self.flat)
 
@@ -185,8 +189,7 @@ class Group:
         if subject is None:
             missing = unknown(role, place, math.inf)
             return replace(missing, wants=tuple(replace(w, search="edges") for w in missing.wants))
-        name = subject_text(role, subject)
-        cell = subject.trained or subject.cell
+        cell, name = subject.as_trained, subject_text(role, subject)
         found = window(cell, name, self.strict, self.tau, self.brief)
         if subject.draw is not None:
             found = redrawn_window(found, subject.draw, self.tau)
@@ -208,8 +211,8 @@ class Group:
         return False if is_missing else None
 
     def _tuned(self, role: Role, subject: Subject) -> Measure:
-        cell, name = subject.trained or subject.cell, subject_text(role, subject)
-        found = tuned(cell, name, self.strict, self.brief)
+        name = subject_text(role, subject)
+        found = tuned(subject.as_trained, name, self.strict, self.brief)
         if subject.draw is not None:
             found = redrawn_score(found, subject.draw)
         wants = self.wants(role, subject, search="best") if found.lacks else ()
@@ -232,8 +235,10 @@ class Group:
         """The want with likely rates: the best rates of the nearest cell of this model.
 
         Cells that solve the task come before cells that do not. The want is returned unchanged if
-        one of these rates was already tried in its cell.
+        one of these rates was already tried in its cell, and in a group without texts.
         """
+        if self.brief:
+            return want
         place = {"size": want.size, "width": want.width, "depth": want.depth}
         place |= {"positions": want.positions} if want.positions else {}
         own = self.find(want.role, **place)
@@ -244,7 +249,7 @@ class Group:
             for other in self.subjects.get(want.role, ())
             if (best := self.trusted_cell(other).best)
         ]
-        if self.brief or not others:
+        if not others:
             return want
         *_, nearest = min(others, key=lambda entry: entry[:2])
         best_rates = sorted(nearest.scored_rates, key=lambda rate: -rate.mean)[:LIKELY]

@@ -15,7 +15,6 @@ from recollect.reports.paper.claims.claim import Claim, Verdict
 from recollect.reports.paper.claims.coverage import (
     OPEN_OUTCOMES,
     CellCheck,
-    Outcome,
     Tally,
     tally,
     together,
@@ -96,7 +95,7 @@ def _judge_one(
         else "this recipe says nothing about the task",
         remark=_remark(claim, _with_choices(group, bool(decided)), join(others), reduced),
         cells=cells,
-        resampled=_resampled(claim, group, resamples) if decided else (),
+        resampled=_resampled(claim, group, resamples) if decided and claim.is_drawn else (),
         by_tau=_by_tau(claim, group) if claim.has_window and decided else (),
         wants=_wants(cells) if is_open and covered else (),
         reduced=reduced,
@@ -111,13 +110,13 @@ def _tally(claim: Claim, cells: Sequence[CellCheck]) -> Tally:
     return tally(claim.coverage, cells, claim.models)
 
 
-def _resampled(claim: Claim, group: Group, resamples: int) -> tuple[tuple[Outcome, float], ...]:
-    """The verdicts of all resamples with their shares, the most frequent first.
+def _resampled(claim: Claim, group: Group, resamples: int) -> tuple[tuple[str, float], ...]:
+    """The kinds of verdict on all draws with their shares, the most frequent first.
 
     The draws are the same each time.
     """
-    found = Counter(_tally(claim, claim.rule(drawn)).outcome for drawn in group.redraws(resamples))
-    return tuple((outcome, count / resamples) for outcome, count in found.most_common())
+    found = Counter(_tally(claim, claim.rule(drawn)).kind for drawn in group.redraws(resamples))
+    return tuple((kind, count / resamples) for kind, count in found.most_common())
 
 
 def _is_of(subject: Subject, recipe: str, varies: Sequence[str]) -> bool:

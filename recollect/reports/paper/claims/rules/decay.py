@@ -28,6 +28,7 @@ DECAYING = (
     runs=("fig7",),
     coverage=UNNAMED,
     models=DECAYING,
+    is_drawn=False,  # weights at initialisation have no scores
     caveat="Section 7 argues it from the recurrences. Measured by `recollect inspect DIR RUN "
     "--untrained`, whose records beside the store are read.",
 )
@@ -58,7 +59,7 @@ def _kept(group: Group, subject: Subject) -> Mapping[int, Sequence[float]]:
     """By seed: what the maps of an inspected run keep per token. Runs that differ in their rate
     alone begin with the same weights, so they count once.
     """
-    rows = (subject.trained or subject.cell).rows
+    rows = subject.as_trained.rows
     return {row.spec["seed"]: group.kept[row.run_id] for row in rows if row.run_id in group.kept}
 
 
@@ -104,7 +105,7 @@ def _mean_of_maps(by_seed: Mapping[int, Sequence[float]]) -> float:
 
 def _to_inspect(subject: Subject, kept: Mapping[int, Sequence[float]]) -> str:
     """The command for seeds that are missing, with the runs to name in it."""
-    runs = {row.spec["seed"]: row.run_id for row in (subject.trained or subject.cell).rows}
+    runs = {row.spec["seed"]: row.run_id for row in subject.as_trained.rows}
     missing = [run for seed, run in runs.items() if seed not in kept]
     wanted = int(LEAST_SEEDS) - len(kept)
     if len(missing) < wanted:

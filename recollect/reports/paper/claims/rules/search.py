@@ -33,7 +33,7 @@ from recollect.reports.paper.claims.coverage import (
     count_cells,
 )
 from recollect.reports.paper.claims.groups import Group, Panel, subject_text, unknown
-from recollect.reports.paper.claims.measures import search_lacks
+from recollect.reports.paper.claims.measures import redrawn_score, search_lacks, trusted
 from recollect.reports.paper.claims.roles import (
     ATTENTION_2,
     H3_2,
@@ -209,16 +209,20 @@ def _sparse(group: Group, role: Role, panel: Panel) -> Measure:
     subject = group.find(role, **panel._asdict())
     if subject is None:
         return unknown(role, panel._asdict(), 1.0)
-    cell, name = group.trusted_cell(subject), subject_text(role, subject)
+    cell, name = subject.as_trained, subject_text(role, subject)
+    cell = trusted(cell) if group.strict else cell
     best = sparse_best(cell)
     if best is None:
         tried = [rate.mean for rate in cell.scored_rates if is_sparse_rate(rate.lr)]
         lacks = f"{name}: all of Zoology's four rates"
         text = f"{name}: at least {score_text(max(tried))} at Zoology's rates" if tried else ""
         wanted = group.score(role, panel)
-        return replace(wanted, low=max(tried, default=0.0), high=1.0, text=text, lacks=lacks)
-    text = f"{name}: {score_text(best.mean)} at the best of Zoology's rates"
-    return Measure(best.mean, best.mean, text)
+        found = replace(wanted, low=max(tried, default=0.0), high=1.0, text=text, lacks=lacks)
+    else:
+        text = f"{name}: {score_text(best.mean)} at the best of Zoology's rates"
+        found = Measure(best.mean, best.mean, text)
+    # The same draw as that of the score over all rates, which is compared with it.
+    return redrawn_score(found, subject.draw.at(is_sparse_rate)) if subject.draw else found
 
 
 def _beside(group: Group, role: Role, panel: Panel) -> str:
