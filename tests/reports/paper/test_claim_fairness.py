@@ -177,6 +177,9 @@ def test_a_line_for_solved_is_open_where_seeds_straddle_it():
         for spread in (0.001, 0.04)
     }
     assert found == {0.001: "contradicted", 0.04: "not enough data"}
+    short = [row for row in made_rows(claim, study_score) if row.spec["task"]["length"] == 64]
+    wants = verdict_of(claim, short).wants
+    assert {want.size for want in wants if want.depth == 1} == set(SIZES[1:])
     low = verdict_of(claim, made_rows(claim, split_scores(0.5, 0.001)))
     assert low.outcome == "reproduced"
     assert "by their means, 0 to 0 with the noise of seeds" in low.numbers
