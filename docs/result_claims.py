@@ -73,7 +73,8 @@ def kind_of(verdict):
 
 def verdict_text(verdict):
     firm = f" ({shares_text(verdict)})" if verdict.firmness is not None else ""
-    by_tau = f"; {verdict.disagreement}" if verdict.disagreement else ""
+    told = verdict.disagreement or verdict.other_taus
+    by_tau = f"; {told}" if told else ""
     return f"{verdict.words}{firm}{by_tau}"
 
 

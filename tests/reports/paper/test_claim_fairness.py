@@ -148,11 +148,18 @@ def test_windows_that_are_alike_neither_hold_nor_fail(name):
 def test_taus_disagree_only_where_cells_turn():
     verdict = verdict_of(BY_NAME["C2"], made_rows(BY_NAME["C2"], study_score))
     fewer = Tally("holds in part", 3, 0, 3)
-    assert replace(verdict, by_tau=((0.9, verdict.tally), (0.98, fewer))).disagreement == ""
+    alike = replace(verdict, by_tau=((0.9, verdict.tally), (0.98, fewer)))
+    assert (alike.disagreement, alike.other_taus) == ("", "holds in 3 of 3 cells at 0.98")
+    assert firm_text(alike).endswith("no cell turns with tau, holds in 3 of 3 cells at 0.98")
+    none = replace(verdict, by_tau=((0.9, fewer), (0.98, Tally("not enough data", 0, 0, 3))))
+    assert firm_text(none).endswith("no cell turns with tau, not enough data at 0.98")
+    same = replace(verdict, by_tau=((0.9, fewer), (0.98, fewer)))
+    assert (same.other_taus, firm_text(same)[-21:]) == ("", "the same at every tau")
     turned = Tally("holds in part", 2, 1, 3)
     assert replace(verdict, by_tau=((0.9, fewer), (0.98, turned))).disagreement == (
         "depends on tau: holds in 3 of 3 cells at 0.9, holds in 2 of 3 cells at 0.98"
     )
+    assert replace(verdict, by_tau=((0.9, fewer), (0.98, turned))).other_taus == ""
 
 
 # ---- scores ----
