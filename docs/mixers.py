@@ -34,7 +34,9 @@ OPEN_HEAD = """
 ## What the study leaves open
 
 Each question is an option with a default; what a run used is part of its identity and of its row.
-Where a default depends on the mixer, `recollect mixers NAME` says it.
+Where a default depends on the mixer, `recollect mixers NAME` says it. Stated, and so not in the
+table: a layer has an MLP, of every model, and attention and Based alone have positions (A.2, as in
+the recipe `study`); attention's convolutions sit before the projections (section 7).
 
 | question | option | values | default |
 |---|---|---|---|
@@ -42,12 +44,10 @@ Where a default depends on the mixer, `recollect mixers NAME` says it.
 OPEN = [  # the question, and where its option is
     ("how Mamba is initialised (Zoology overwrote it until January 2025)", "mamba.init"),
     ("the same for Mamba2", "mamba2.init"),
-    ("what follows the mixer in a layer", "model.block"),
     ("which parameters weight decay spares", "train.exempt"),
-    ("where attention's convolutions sit", "attention.conv_place"),
-    ("whether they look ahead", "attention.conv_padding"),
+    ("whether attention's convolutions look ahead", "attention.conv_padding"),
     ("how many taps they have", "attention.conv_kernel"),
-    ("whether Based has positions", "model.positions"),
+    ("which positions attention and Based have", "model.positions"),
     (
         "what Based is at two layers: all linear attention (`based`), or "
         "convolution and linear attention (`based_hybrid`)",

@@ -68,7 +68,8 @@ def outcomes_text(own):
 
 def verdict_text(verdict):
     firm = f" ({shares_text(verdict)})" if verdict.firmness is not None else ""
-    by_tau = f"; {verdict.disagreement}" if verdict.disagreement else ""
+    told = verdict.disagreement or verdict.other_taus
+    by_tau = f"; {told}" if told else ""
     return f"{verdict.words}{firm}{by_tau}"
 
 

@@ -8,6 +8,7 @@ docs/gallery.py first: the study's own figures are shown from there.
 import sys
 from pathlib import Path
 
+from commits import BY_TIME, NAME, commits_by_store
 from gallery import comparing, picture_name
 from page_parts import HERE, NONE, shown, table, wrapped, write_png
 from result_causes import all_causes, causes_section, largest_changes
@@ -135,24 +136,26 @@ def cost_text(stores):
 
 def cost_section(stores):
     """One line per store: what it holds, where and how it was trained, and for how long."""
-    head = ("store", "runs", "models", "tasks", "recipe", "precision", "device", "minutes")
+    head = ("store", "runs", "models", "tasks", "recipe", "precision")
+    head += ("commits", "device", "minutes")
     lines = [cost_line(store) for store in stores]
     rows = join_stores(stores).rows
     runs = sum(row.has_result for row in rows)
-    lines.append(("all", of(runs, len(rows)), *[""] * 5, f"{minutes_of(rows):,.0f}"))
+    lines.append(("all", of(runs, len(rows)), *[""] * 6, f"{minutes_of(rows):,.0f}"))
     versions = sorted(
         {
-            ", ".join(f"{name} {version}" for name, version in sorted(row.versions.items()))
+            ", ".join(f"{name} {row.versions[name]}" for name in sorted({*row.versions} - {"code"}))
             for store in stores
             for row in store.ended
         }
     )
     return (
         "## What was trained\n\n"
-        + table(head, lines, numbers=(1, 7))
+        + table(head, lines, numbers=(1, 8))
         + "\nMinutes are those of the device: a run counts with its share of the time of all"
         " that trained beside it. A run in two stores counts once in all."
         + repeats_text(stores)
+        + commits_text(stores)
         + " Versions: "
         + "; ".join(versions)
         + ".\n"
@@ -175,6 +178,25 @@ def repeats_text(stores):
     )
 
 
+def commits_text(stores):
+    """Where the commits come from."""
+    own = [line for store in stores for line in commits_by_store().get(store.folder, ())]
+    if not own:
+        return ""
+    text = f" Commits: the first and the last, and how many; `results/{NAME}` has all."
+    if any(line.known_by == BY_TIME for line in own):
+        text += " Rows that do not name their code have the newest commit before they began."
+    return text
+
+
+def commits_of(store):
+    """The first and the last commit a store was trained with, and how many there are."""
+    own = list(dict.fromkeys(line.commit for line in commits_by_store().get(store.folder, ())))
+    if len(own) < 2:
+        return "".join(own) or NONE
+    return f"{own[0]} to {own[-1]} ({len(own)})"
+
+
 def cost_line(store):
     rows = store.ended
     cells = group_cells(rows)
@@ -186,6 +208,7 @@ def cost_line(store):
         "; ".join(dict.fromkeys(place.task for place in places)) or NONE,
         "; ".join(rows_by_recipe(rows)) or NONE,
         ", ".join(sorted({row.spec["train"]["precision"] for row in rows})) or NONE,
+        commits_of(store),
         ", ".join(sorted({row.device for row in rows if row.device})) or NONE,
         f"{store.minutes:,.1f}",
     )
@@ -199,13 +222,16 @@ def of(done, planned):
 
 
 def figures_section(results, verdicts):
-    """The pictures of the gallery that rows of this size can fill, by recipe."""
+    """The pictures of the gallery that rows of this size can fill, by recipe; of the others what
+    trains them.
+    """
     text = "## The study's figures and tables\n\n"
     text += "Beside what the study says of each; [the gallery](gallery.md) has the commands.\n"
     for name in [*FIGURES, *TABLES]:
         found = comparing(name, results.rows)
-        if found:
-            text += f"\n### {DEFINITIONS[name].title}\n\n{statements(name, verdicts)}"
+        text += f"\n### {DEFINITIONS[name].title}\n\n{statements(name, verdicts)}"
+        if not found:
+            text += f"\nNo rows of this size yet: `recollect run paper:{name} --out ...`\n"
         for place, (recipe, rows) in enumerate(found.items()):
             text += f"\nRecipe `{recipe}`:\n\n"
             if name in TABLES:

@@ -92,6 +92,23 @@ def test_results_compare_models_and_name_what_a_change_did(docs, tmp_path):
     assert "| `results/h200/b` | 21 |" in page
 
 
+def test_results_name_every_figure_and_the_commits(docs, tmp_path):
+    import results
+
+    page = results.page([store("h200/study-mqar64", full())], tmp_path, ignore)
+    assert "### Figure 1. " in page
+    missing = page.split("### Table 1. ")[1].split("\n### ")[0]
+    assert "- C16: Copying" in missing
+    assert "No rows of this size yet: `recollect run paper:table1 --out ...`" in missing
+    line = next(line for line in page.splitlines() if "| `results/h200/study-mqar64` |" in line)
+    assert "| be4d9e8 to 0b47aaf (4) |" in line
+    assert "`results/commits.csv` has all. Rows that do not name their code" in " ".join(
+        page.split()
+    )
+    elsewhere = results.page([store("h200/none", full())], tmp_path, ignore)
+    assert "commits.csv" not in elsewhere
+
+
 def with_positions(*kinds):
     """Mamba of one layer with each kind of positions at two rates, and searched without any."""
     few = [

@@ -1,6 +1,7 @@
 """Tables of the available mixers, tasks, presets, recipes and their options."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -130,11 +131,11 @@ def task_table() -> Table:
 
 
 def preset_table(presets: Sequence["Preset"]) -> Table:
-    """Return the study's experiments and the number of runs of each, at full scale and reduced."""
-    table = plain_table("name", "runs", "runs of :small", "recipe", "what it shows")
+    """Return the study's experiments: runs and recipe of each, at full scale and reduced."""
+    table = plain_table("name", "runs", "recipe", "runs of :small", "recipe", "what it shows")
     for preset in presets:
-        counts = (f"{count:,}" for count in preset.runs.values())
-        table.add_row(f"paper:{preset.name}", *counts, preset.recipe, preset.about)
+        scales = ((f"{runs:,}", preset.recipes[scale]) for scale, runs in preset.runs.items())
+        table.add_row(f"paper:{preset.name}", *chain.from_iterable(scales), preset.about)
     table.caption, table.caption_justify = "--recipe NAME trains it under another recipe", "left"
     return table
 

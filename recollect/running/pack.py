@@ -19,7 +19,7 @@ from recollect.store.checkpoint import Checkpoint, SavedCheckpoint
 from recollect.store.records import Result
 from recollect.store.weights import Keeper
 from recollect.training.early import EarlyDecisions
-from recollect.training.environment import Environment
+from recollect.training.environment import Environment, code_digest
 from recollect.training.loop import BeforeStep, End, Evaluated, train_population
 from recollect.training.population import Population
 from recollect.training.state import PopulationState
@@ -202,7 +202,7 @@ class Pack:
             state_size=population.model.state_size(),
             device=here.device,
             threads=here.threads,
-            versions=here.versions,
+            versions={**here.versions, "code": code_digest()},
             drift=self._drift,
         )
 

@@ -5,11 +5,13 @@ trained in one environment from its first step to its last can be reproduced. A 
 in another environment has drifted (`differences`).
 """
 
+import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -86,6 +88,20 @@ def device_name(device: torch.device) -> str:
 def versions() -> dict[str, str]:
     """Versions of everything that computes, and "kernels": "off" if kernels are disabled."""
     return {**_installed(), **({} if are_kernels_on() else {"kernels": "off"})}
+
+
+@cache
+def code_digest(package: Path = Path(recollect.__file__).parent) -> str:
+    """Digest of the package; equal on two machines if and only if every source file is.
+
+    Rows record it beside the versions: it names the commit they were trained with. It is no part of
+    an environment, since most changes of the code change no number.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
 
 
 @cache

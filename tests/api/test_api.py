@@ -16,6 +16,7 @@ from recollect.running.engine import plan
 from recollect.running.events import PackStarted, RunEnded
 from recollect.spec.sweep import build_sweep
 from recollect.store import Store
+from recollect.training.environment import code_digest
 
 TABLE: dict[str, Any] = {
     "name": "tiny",
@@ -55,6 +56,7 @@ def test_results_are_what_the_folder_holds(tmp_path: Path):
             row.parameters == 32 * 8 + 16 * 8 + (4 * 64 + 4 * 8) + (8 * 64 + 5 * 8) + 4 * 8 + 2 * 8
         )
         assert set(row.versions) >= {"recollect", "torch", "python", "numpy"}
+        assert row.versions["code"] == code_digest()
         last = results.runs.curves[row.run_id][-1]
         assert (last.step, last.accuracy, last.test_loss) == (4, row.accuracy, row.test_loss)
 

@@ -28,9 +28,9 @@ TINY = [
 def test_the_presets_are_listed_and_can_be_copied(command, tmp_path: Path):
     lines = command("presets").out.splitlines()
     assert [line.split()[0] for line in lines[1:-1]] == [f"paper:{name}" for name in EXPERIMENTS]
-    assert {line.split()[3] for line in lines[1:-1]} == {"study"}
+    assert {line.split()[2] for line in lines[1:-1]} == {"study"}
     assert lines[-1].strip() == "--recipe NAME trains it under another recipe"
-    assert lines[6].split()[1:3] == ["195", "36"]
+    assert lines[6].split()[1:5] == ["195", "study", "36", "plain"]
     assert command("presets", "fig6").out == preset_text("fig6")
     assert command("presets", "paper:fig6:small").out == preset_text("fig6", "small")
     said = command("presets", "fgi1")

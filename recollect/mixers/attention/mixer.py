@@ -19,8 +19,8 @@ position. `alibi` (Press et al. 2022) is r_ij = -m_h (i - j) with a fixed slope 
 Initialisation: linear weights N(0, 0.02^2), the output's divided by sqrt(2 depth), their biases and
 `relative` 0; convolutions as PyTorch's Conv1d, U(-1/sqrt(K), 1/sqrt(K)) for weight and bias.
 Differs from Zoology's layer only in that hidden scores are -inf, not -1e4; dropout on a_ij and the
-initialisation are as there. Zoology has no convolutions here; place, padding and taps are options
-because the study does not give them.
+initialisation are as there. Zoology has no convolutions here. The study has them "before the QKV
+matrix projections" (section 7), which is the default; padding and taps it does not give.
 """
 
 import math

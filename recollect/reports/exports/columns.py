@@ -33,7 +33,7 @@ RESULTS = {
     "wall_s": "seconds: the run's share of the time of all that trained beside it",
     "device": "what it was trained on",
     "threads": "of a CPU that trained it",
-    "versions": "of the programs that trained it, as JSON",
+    "versions": "of the programs that trained it, and a digest of the package, as JSON",
 }
 CURVES = {
     "run_id": "the run, as in the table of runs",

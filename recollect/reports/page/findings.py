@@ -3,6 +3,7 @@ mixer over all its cells, and one of each cell.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from recollect.analysis import (
@@ -17,6 +18,7 @@ from recollect.analysis import (
 )
 from recollect.plotting.coordinates import Coordinates
 from recollect.reports.paper.searched import is_searched
+from recollect.spec.recipes.label import EVALUATION_KEYS
 
 MOST_VERDICTS = 24  # the most tasks and sizes that are compared
 
@@ -40,15 +42,30 @@ def comparisons(
     summaries: Sequence[CellSummary], places: Sequence[Coordinates]
 ) -> list[ComparedMixers]:
     """A comparison for each task and size at which at least two cells have a result."""
-    panels: dict[tuple[str, str, str], list[tuple[str, CellSummary]]] = {}
+    panels: dict[tuple[str, str, str], list[tuple[Coordinates, CellSummary]]] = {}
     for summary, place in zip(summaries, places, strict=True):
         key = place.task, place.width, place.depth
-        panels.setdefault(key, []).append((place.label, summary))
+        panels.setdefault(key, []).append((place, summary))
     found = [
-        ComparedMixers(f"{task} · width {width} · {_layers(depth)}", _ranked(named))
-        for (task, width, depth), named in panels.items()
+        ComparedMixers(f"{task} · width {width} · {_layers(depth)}", _ranked(_named(own)))
+        for (task, width, depth), own in panels.items()
     ]
     return [compared for compared in found if compared.sentences][:MOST_VERDICTS]
+
+
+def _named(own: Sequence[tuple[Coordinates, CellSummary]]) -> list[tuple[str, CellSummary]]:
+    """The cells with their labels. When a run was evaluated or may stop is mentioned only if it
+    tells two of these cells apart.
+    """
+    short = [
+        replace(place, settings=tuple(s for s in place.settings if s[0] not in EVALUATION_KEYS))
+        for place, _ in own
+    ]
+    is_enough = len({place.label for place in short}) == len(own)
+    return [
+        ((brief if is_enough else place).label, summary)
+        for brief, (place, summary) in zip(short, own, strict=True)
+    ]
 
 
 def _ranked(named: list[tuple[str, CellSummary]]) -> list[str]:

@@ -29,11 +29,11 @@ _FOLDER = Path(__file__).with_name("presets")
 
 @dataclass(frozen=True)
 class Preset:
-    """One preset in a list: its subject, the recipe it names, and its number of runs."""
+    """One preset in a list: its subject, and by scale the recipe that it names and its runs."""
 
     name: str
     about: str
-    recipe: str
+    recipes: dict[Scale, str]
     runs: dict[Scale, int]
 
 
@@ -88,12 +88,17 @@ def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = No
 
 
 def list_presets() -> list[Preset]:
-    """All presets, described by the first two lines of their files.
+    """All presets, described by the first lines of their files.
 
     The number of runs is read there because counting them takes many seconds; a test counts them.
     """
     return [
-        Preset(name, _about(name), _recipe(name), {scale: _runs(name, scale) for scale in SCALES})
+        Preset(
+            name,
+            _about(name),
+            {scale: _recipe(name, scale) for scale in SCALES},
+            {scale: _runs(name, scale) for scale in SCALES},
+        )
         for name in EXPERIMENTS
     ]
 
@@ -102,8 +107,9 @@ def _about(name: str) -> str:
     return preset_text(name).splitlines()[0].partition(": ")[2]
 
 
-def _recipe(name: str) -> str:
-    (line,) = (line for line in preset_text(name).splitlines() if line.startswith("recipe = "))
+def _recipe(name: str, scale: Scale) -> str:
+    lines = preset_text(name, scale).splitlines()
+    (line,) = (line for line in lines if line.startswith("recipe = "))
     return line.split('"')[1]
 
 

@@ -19,7 +19,7 @@ from recollect.errors import ResourceError, SpecError, Stopped
 from recollect.mixers.plugins.runs import require_mixers
 from recollect.rows import Evaluation
 from recollect.running.cluster.history import PackHistory, read_history
-from recollect.running.cluster.place import code_digest, describe_place
+from recollect.running.cluster.place import describe_place
 from recollect.running.cluster.plan import Plan
 from recollect.running.cluster.spool import (
     Attempt,
@@ -39,6 +39,7 @@ from recollect.store import Claims, PlannedRun, Result, Store
 from recollect.store.durable import make_folder
 from recollect.store.keep_policy import KeepPolicy
 from recollect.store.ownership import this_process
+from recollect.training.environment import code_digest
 
 LOOK_EVERY_S = 30.0  # interval between looks for an attempt that has replaced this one
 SUPERSEDED = 75  # the code that stops training then; not an exit code of the command line

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import torch
 
-from recollect.running.cluster.place import code_digest
 from recollect.running.cluster.plan import DraftPack, DraftPlan, draft_plan
 from recollect.running.planning.cost import operations
 from recollect.running.planning.speed import SpeedModel, guessed_s
 from recollect.spec.run import RunSpec
 from recollect.spec.sweep import Sweep, group_by_shape
 from recollect.store.records import PlannedRun
-from recollect.training.environment import versions
+from recollect.training.environment import code_digest, versions
 
 MOST_RUNS = 64  # more members of a population gain nothing on a GPU (docs/speed.md)
 # With several packs per device, a slow or lost device delays the others little. But a population of

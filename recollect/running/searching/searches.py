@@ -130,7 +130,7 @@ IN_ROUNDS = {
         edges.is_known,
         _unknown_edges,
         _without_window,
-        "25 to 38 %",
+        "25 to 48 %",
         0.36,
     ),
     "best": Search(

@@ -149,11 +149,18 @@ def test_windows_that_are_alike_neither_hold_nor_fail(name):
 def test_taus_disagree_only_where_cells_turn():
     verdict = verdict_of(BY_NAME["C2"], made_rows(BY_NAME["C2"], study_score))
     fewer = Tally("holds in part", 3, 0, 3)
-    assert replace(verdict, by_tau=((0.9, verdict.tally), (0.98, fewer))).disagreement == ""
+    alike = replace(verdict, by_tau=((0.9, verdict.tally), (0.98, fewer)))
+    assert (alike.disagreement, alike.other_taus) == ("", "holds in 3 of 3 cells at 0.98")
+    assert firm_text(alike).endswith("no cell turns with tau, holds in 3 of 3 cells at 0.98")
+    none = replace(verdict, by_tau=((0.9, fewer), (0.98, Tally("not enough data", 0, 0, 3))))
+    assert firm_text(none).endswith("no cell turns with tau, not enough data at 0.98")
+    same = replace(verdict, by_tau=((0.9, fewer), (0.98, fewer)))
+    assert (same.other_taus, firm_text(same)[-21:]) == ("", "the same at every tau")
     turned = Tally("holds in part", 2, 1, 3)
     assert replace(verdict, by_tau=((0.9, fewer), (0.98, turned))).disagreement == (
         "depends on tau: holds in 3 of 3 cells at 0.9, holds in 2 of 3 cells at 0.98"
     )
+    assert replace(verdict, by_tau=((0.9, fewer), (0.98, turned))).other_taus == ""
 
 
 # ---- scores ----
@@ -178,6 +185,9 @@ def test_a_line_for_solved_is_open_where_seeds_straddle_it():
         for spread in (0.001, 0.04)
     }
     assert found == {0.001: "contradicted", 0.04: "not enough data"}
+    short = [row for row in made_rows(claim, study_score) if row.spec["task"]["length"] == 64]
+    wants = verdict_of(claim, short).wants
+    assert {want.size for want in wants if want.depth == 1} == set(SIZES[1:])
     low = verdict_of(claim, made_rows(claim, split_scores(0.5, 0.001)))
     assert low.outcome == "reproduced"
     assert "by their means, 0 to 0 with the noise of seeds" in low.numbers

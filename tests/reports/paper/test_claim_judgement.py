@@ -335,6 +335,23 @@ def test_a_convolution_on_values_counts_with_either_padding():
     assert verdict_of(claim, made_rows(claim, neither)).outcome == "contradicted"
 
 
+def test_a_convolution_after_the_projection_is_not_the_studys():
+    """Section 7: "before the QKV matrix projections"."""
+    claim = BY_NAME["C20"]
+    rows = made_rows(claim, study_score)
+    for row in rows:
+        if row.spec["model"]["mixer"].get("conv", "none") != "none":
+            row.spec["model"]["mixer"]["conv_place"] = "after"
+    verdict = verdict_of(claim, rows)
+    assert verdict.outcome == "not enough data"
+    assert {want.role.options["model.mixer.conv"] for want in verdict.wants} == {
+        "qkv",
+        "k",
+        "v",
+        "q",
+    }
+
+
 def test_copying_tells_the_parameters_that_were_counted():
     assert (
         "150 M parameters"

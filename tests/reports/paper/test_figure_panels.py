@@ -15,7 +15,7 @@ from figures_made import (
     rows_for,
     texts,
 )
-from study_made import SIZES, study_rows
+from study_made import SIZES, study_curve, study_rows
 
 from recollect.analysis import ZOOLOGY_RATES, band, group_cells
 from recollect.plotting.colours import line_styles
@@ -300,6 +300,14 @@ def test_dynamics_draws_curves_levels_and_bumps():
     }
     assert ends["test"] == [pytest.approx(0.75, abs=0.01)]  # the median seed
     assert sorted(ends["other"]) == pytest.approx([0.5, 1.0], abs=0.01)
+    assert not drawn(score, "train score")
+    assert "train (loss)" in texts(figure)
+    curves = {
+        row.run_id: [replace(point, train_score=0.7) for point in study_curve(row)] for row in rows
+    }
+    known = FIGURES["fig6"](rows, curves, "min-max")
+    assert [points[-1][1] for points in drawn(known.axes[3], "train score")] == [0.7]
+    assert "train (loss)" not in texts(known)
     without = FIGURES["fig6"](rows, {}, "min-max")
     assert hatched(without) == 6
     assert "no curve" in texts(without)

@@ -250,13 +250,19 @@ def test_choices_where_the_study_is_silent_are_said():
         ), name
 
 
+def test_no_line_is_too_long():
+    for name, scale in EVERY:
+        assert all(len(line) <= 100 for line in preset_text(name, scale).splitlines()), name
+
+
 # ---- by name ----
 
 
 def test_the_list_counts_what_there_is():
     listed = {preset.name: preset for preset in list_presets()}
     assert tuple(listed) == EXPERIMENTS
-    assert {preset.recipe for preset in listed.values()} == {"study"}
+    assert {preset.recipes["full"] for preset in listed.values()} == {"study"}
+    assert listed["fig1"].recipes["small"] == read_preset("fig1", "small").recipe == "plain"
     assert listed["fig6"].runs == {"full": 195, "small": len(read_preset("fig6", "small").runs)}
     assert listed["fig6"].about == "loss and accuracy against training steps, one layer"
 

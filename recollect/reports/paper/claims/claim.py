@@ -151,6 +151,18 @@ class Verdict:
             f"{found.words} at {tau:g}" for tau, found in told.items()
         )
 
+    @property
+    def other_taus(self) -> str:
+        """Where no decided cell turns with tau, the verdicts with more or fewer decided cells than
+        at the first tau; empty if there are none.
+        """
+        if not self.by_tau or self.disagreement:
+            return ""
+        (_, first), *others = self.by_tau
+        return ", ".join(
+            f"{found.words} at {tau:g}" for tau, found in others if found.words != first.words
+        )
+
 
 def claim(
     name: str,

@@ -15,23 +15,16 @@ from recollect.analysis.mixer_options import usual_options
 from recollect.mixers.registry import MIXERS
 from recollect.spec.model import ModelSpec
 
-# Options that the study leaves open: a variant in these may still be the model that it trained. A
-# variant in any other option is another model.
+# Options of a mixer that the study leaves open: a variant in these may still be the model that it
+# trained. A variant in any other option is another model. What is around the mixer is a matter of
+# the recipe.
 OPEN_OPTIONS = {
-    "model.block",
-    "model.norm",
-    "model.positions",
-    "model.dropout",
-    "model.residual",
-    "model.head",
-    "model.rescale",
     "model.mixer.init",
     "model.mixer.filter",
     "model.mixer.ratio_layers",
     "model.mixer.heads",
     "model.mixer.precision",
     "model.mixer.conv_kernel",
-    "model.mixer.conv_place",
     "model.mixer.conv_padding",
     "model.mixer.rope_share",
 }

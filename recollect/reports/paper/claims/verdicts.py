@@ -217,15 +217,17 @@ def firm_text(verdict: Verdict) -> str:
         if verdict.firmness is not None
         else ""
     )
-    agree = "the same at every tau" if verdict.by_tau and not verdict.disagreement else ""
-    return "; ".join(filter(None, [share, verdict.disagreement or agree]))
+    others = verdict.other_taus
+    agree = f"no cell turns with tau, {others}" if others else "the same at every tau"
+    by_tau = verdict.disagreement or agree if verdict.by_tau else ""
+    return "; ".join(filter(None, [share, by_tau]))
 
 
 def firm_words(verdict: Verdict) -> str:
     """The text of `firm_text` in a few words, for use under a heading."""
     share = "" if verdict.firmness is None else shares_text(verdict)
-    agree = "at every tau" if verdict.by_tau and not verdict.disagreement else ""
-    return ", ".join(filter(None, [share, verdict.disagreement or agree]))
+    by_tau = verdict.disagreement or verdict.other_taus or "at every tau" if verdict.by_tau else ""
+    return ", ".join(filter(None, [share, by_tau]))
 
 
 def missing_text(verdict: Verdict) -> str:

@@ -3,8 +3,8 @@ of the loss at which a model may plateau.
 
 Each model has a column, with the width in brackets: the smallest width whose best rate reaches
 SOLVED, or the widest tried if none does. The seed with the median score at that rate is drawn in
-full, the other seeds thin and grey. Sudden changes of the test loss are marked, with or without a
-gain in score.
+full, with its training loss and its score on training rows in fainter lines; the other seeds are
+thin and grey. Sudden changes of the test loss are marked, with or without a gain in score.
 """
 
 import math
@@ -30,6 +30,7 @@ from recollect.rows import RunRow
 
 PANEL = (2.4, 1.35)
 TRAIN: dict[str, Any] = {"lw": 1.0, "alpha": 0.45, "ls": (0, (4, 1.5))}
+TRAIN_SCORE = "train score"
 TEST: dict[str, Any] = {"lw": 1.5}
 OTHER: dict[str, Any] = {"lw": 0.6, "color": FAINT, "alpha": 0.7}
 GAINED: dict[str, Any] = {"fc": "#dcdcdc", "ec": "none"}
@@ -68,7 +69,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
         ink = next(iter(styles.values())).colour
         entries: list[sheet.LegendEntry] = [
             (Line2D([], [], color=ink, **TEST), "test"),
-            (Line2D([], [], color=ink, **TRAIN), "train (loss)"),
+            (Line2D([], [], color=ink, **TRAIN), _train_label(figure)),
             (Line2D([], [], **OTHER), "test, other seeds"),
             (Line2D([], [], color=FAINT, lw=0.8, ls=DOTTED), "levels of loss, chance"),
             (Patch(**GAINED), "sudden change with a gain"),
@@ -176,6 +177,9 @@ def _draw_curve(
     if style is not None:
         train = {**TRAIN, "color": style.colour, "zorder": 3}
         loss_ax.plot(steps, [_finite(point.train_loss) for point in curve], label="train", **train)
+        fitted = [(p.step, p.train_score) for p in curve if p.train_score is not None]
+        if fitted:  # rows that are new at every step have no such score
+            score_ax.plot(*zip(*fitted, strict=True), label=TRAIN_SCORE, **train)
     if row.status == "diverged":
         score_ax.plot(
             [row.diverged_step or steps[-1]],
@@ -184,6 +188,12 @@ def _draw_curve(
             label="diverged",
             **sheet.CROSS,
         )
+
+
+def _train_label(figure: Figure) -> str:
+    """What the faint lines show: the score only where some run has it."""
+    labels = {line.get_label() for ax in figure.axes for line in ax.lines}
+    return "train" if TRAIN_SCORE in labels else "train (loss)"
 
 
 def _mark_absent(pair: tuple[Axes, Axes], model: str) -> None:
