@@ -62,6 +62,15 @@ def test_means_are_drawn_as_described(scores):
             assert shares[0] == pytest.approx(shares[1], abs=0.025)
 
 
+def test_scores_have_noise_where_chance_is_certain():
+    """With a single pair chance is 1, and all scores are below it."""
+    rows = [replace(row, chance=1.0) for row in make_sweep({1e-3: [0.5] * 3, 1e-2: [1.0] * 3})]
+    _, means = draw_means(only_cell(rows))
+    assert ((means >= 0) & (means <= 1)).all()
+    spread, alike = means.std(axis=0)
+    assert spread > 0.1 > alike
+
+
 def test_seeds_that_agree_do_not_show_that_others_would():
     """A rate is drawn from its neighbours, too. Beyond the grid they are at chance, 0.25 here."""
     _, means = draw_means(only_cell(make_sweep({1e-3: [1.0] * 3, 10**-2.9: [0.25] * 3})))

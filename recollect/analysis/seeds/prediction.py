@@ -36,7 +36,7 @@ NEIGHBOUR_DECADES = 0.5  # distance over which that weight falls by a factor e
 BEYOND_DECADES = 0.5  # the assumed distance of chance, beyond the last tried rate
 SURPRISE = 0.01
 # Standard deviation between seeds of a score s, as a share of its distance from chance,
-# |s - chance| / (1 - chance), times what is not learnt yet, 1 - s.
+# |s - chance| / farthest(chance), times what is not learnt yet, 1 - s.
 NOISE = 0.5
 
 Scores = tuple[tuple[float, ...], ...]  # by rate
@@ -170,6 +170,13 @@ def neighbour_weight(lr: float, other: float, is_higher: bool) -> float:
     return _weight(abs(math.log10(other / lr)), is_higher)
 
 
+def farthest(chance: float) -> float:
+    """The largest distance of a score from chance: up to 1, or down to 0 where chance is high. With
+    a single pair chance is 1.
+    """
+    return max(chance, 1 - chance)
+
+
 def _weight(away: float, is_higher: bool) -> float:
     return (HIGHER if is_higher else LOWER) * math.exp(-away / NEIGHBOUR_DECADES)
 
@@ -194,5 +201,5 @@ def _noisy(score: float, chance: float, draw: random.Random) -> float:
     """Add noise to a score. It is 0 at chance and at 1: seeds that only guess score alike, and so
     do seeds that have learnt the task completely.
     """
-    deviation = NOISE * abs(score - chance) / (1 - chance) * (1 - score)
+    deviation = NOISE * abs(score - chance) / farthest(chance) * (1 - score)
     return min(1.0, max(0.0, draw.gauss(score, deviation)))

@@ -41,6 +41,14 @@ def test_a_whole_cell_leaves_nothing_open():
     assert outlook.is_within(0.0)
 
 
+def test_a_task_whose_chance_is_certain_has_an_outlook():
+    """With a single pair chance is 1."""
+    rows = [replace(row, chance=1.0) for row in cell(WHOLE | {1e-2: [], 3e-2: [0.5]}).rows]
+    window, best = window_outlook(only_cell(rows)), best_outlook(only_cell(rows))
+    assert 0 <= window.low < window.high
+    assert best.low <= best.high <= 1
+
+
 def test_a_gap_at_an_edge_is_as_wide_as_what_is_not_known():
     outlook = window_outlook(cell({lr: seeds for lr, seeds in WHOLE.items() if lr != 1e-2}))
     assert outlook.high - outlook.low > 0.3  # half a decade
