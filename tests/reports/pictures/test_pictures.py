@@ -144,6 +144,22 @@ def test_leaving_out_where_is_advised_to_those_who_gave_it():
         draw("rates", source(waiting), where=("model.width=3",))
 
 
+def test_a_value_that_no_run_has_is_refused_with_those_there_are():
+    rows = make_sweep(WIDE, "mamba", width=128) + make_sweep(WIDE)
+    for where, there in (
+        (("model.width=64.5", "model.mixer=mamba"), "there model.width is 64; 128"),
+        (("model.mixer=mama",), 'there model.mixer.name is "attention"; "mamba"'),
+        (("scale=full", "train.lr=7"), "there train.lr is 0.0001; 0.001; 0.01; 0.1"),
+        (("scale=[]",), "there scale is "),
+        (("model.mixer=mamba", "model.width=64"), "some fit each condition alone: leave one out"),
+    ):
+        with pytest.raises(SpecError) as refused:
+            draw("rates", source(rows), where=where)
+        assert there in str(refused.value).splitlines()[1]
+    with pytest.raises(SpecError, match="must be written KEY=VALUE"):
+        draw("rates", source(rows), where=("=64",))
+
+
 def test_a_folder_is_named_in_the_advice(tmp_path):
     make_store(tmp_path, [make_row(score=None, status="failed", failure="error: boom")])
     with pytest.raises(SpecError, match=f"1 run failed; `recollect failures {tmp_path}`"):
