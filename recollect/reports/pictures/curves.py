@@ -19,7 +19,7 @@ from recollect.errors import SpecError
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, LineStyle
 from recollect.plotting.settings import DOTTED, print_style
-from recollect.plotting.text import plain, write
+from recollect.plotting.text import write
 from recollect.reports.pictures.captions import caption
 from recollect.reports.pictures.lines import legend
 from recollect.reports.pictures.look import Look
@@ -163,7 +163,7 @@ def _runs(cell: ShownCell, curves: Curves) -> list[RunRow]:
 
 
 def _of_source(shown: Shown, cell: ShownCell) -> str:
-    return f" of {plain(shown.sources[cell.source].name, 24)}" if shown.is_comparison else ""
+    return f" of {shown.source_name(cell.source, 24)}" if shown.is_comparison else ""
 
 
 def _step_text(step: float) -> str:

@@ -168,7 +168,7 @@ def _draw_bar(ax: Axes, window: Window, place: int, colour: str, is_widest: bool
 
 
 def _name(cell: ShownCell, shown: Shown) -> str:
-    source = f" · {plain(shown.sources[cell.source].name, 18)}" if shown.is_comparison else ""
+    source = f" · {shown.source_name(cell.source, 18)}" if shown.is_comparison else ""
     return plain(cell.label) + source
 
 

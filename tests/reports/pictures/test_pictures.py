@@ -15,7 +15,7 @@ from recollect.errors import SpecError
 from recollect.plotting.colours import mixer_style
 from recollect.plotting.settings import to_bytes
 from recollect.plotting.sheet import Frame
-from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, names_of, read_size
 
 # ---- what every kind has in common ----
 
@@ -324,6 +324,36 @@ def test_two_folders_share_panels_and_labels_and_say_in_what_they_differ():
     assert "mine: dropout none; theirs: dropout 0.1" in text
     legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert legend[:4] == ["Attention", "leaky", "mine", "theirs"]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("mine", "theirs"), ("mine", "theirs")),
+        (("mqar-of-length-256-long", "short"), ("mqar-of-length-25…", "short")),
+        (
+            ("plain-mqar256-of-rwkv", "plain-mqar256-of-mamba"),
+            ("…n-mqar256-of-rwkv", "…-mqar256-of-mamba"),
+        ),
+        (("both-begin-like-this-1-and-end-like-this", "both-begin-like-this-2-and-end-like-this"),)
+        * 2,
+    ],
+)
+def test_names_of_two_folders_stay_apart_when_shortened(names, shown):
+    rows = make_sweep(WIDE)
+    (ax,) = draw("windows", *(source(rows, name) for name in names)).axes
+    ends = [text.get_text().partition(" · ")[2] for text in ax.get_yticklabels()]
+    assert sorted(ends) == sorted(shown)
+
+
+def test_folders_of_one_name_are_called_by_more_of_their_paths(tmp_path):
+    mine, theirs, other = (tmp_path / name for name in ("mine/out", "theirs/out", "other"))
+    assert names_of([mine]) == ["out"]
+    assert names_of([mine], [other]) == ["out", "other"]
+    assert names_of([mine], [theirs]) == ["mine/out", "theirs/out"]
+    assert names_of([mine, other], [theirs, other])[0] == f"mine/out, {tmp_path.name}/other"
+    assert names_of([mine], [mine]) == ["out", "out, compared"]
+    assert names_of((), ()) == ["", "compared"]
 
 
 def test_what_differs_inside_a_folder_stays_in_the_label():
