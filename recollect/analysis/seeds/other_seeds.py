@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recollect.analysis.cells import Cell
-from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, farthest, pools_of
+from recollect.analysis.seeds.prediction import NOISE, SURPRISE, Pool, pools_of
 from recollect.analysis.seeds.resampling import Interval, percentile_interval
 from recollect.analysis.windows import DIGITS, Window, find_window
 from recollect.spec.cell import cell_id
@@ -125,7 +125,7 @@ def _draw_means(pool: Pool, stream: "np.random.RandomState", draws: int) -> "Flo
         found = np.where(surprised, stream.random_sample((draws, 1)), found)
     if pool.lost:
         found = np.where(stream.random_sample(shape) < pool.lost, pool.chance, found)
-    deviation = NOISE * np.abs(found - pool.chance) / farthest(pool.chance) * (1 - found)
+    deviation = NOISE * np.abs(found - pool.chance) / (1 - pool.chance) * (1 - found)
     noisy = np.clip(found + deviation * stream.standard_normal(shape), 0.0, 1.0)
     return np.round(noisy.mean(axis=1), DIGITS)
 

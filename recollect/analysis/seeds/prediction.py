@@ -36,7 +36,7 @@ NEIGHBOUR_DECADES = 0.5  # distance over which that weight falls by a factor e
 BEYOND_DECADES = 0.5  # the assumed distance of chance, beyond the last tried rate
 SURPRISE = 0.01
 # Standard deviation between seeds of a score s, as a share of its distance from chance,
-# |s - chance| / farthest(chance), times what is not learnt yet, 1 - s.
+# |s - chance| / (1 - chance), times what is not learnt yet, 1 - s.
 NOISE = 0.5
 
 Scores = tuple[tuple[float, ...], ...]  # by rate
@@ -62,14 +62,22 @@ class _Known(NamedTuple):
 
     @classmethod
     def of(cls, cell: Cell) -> Self:
+        chance = _guessing(cell.chance)
         return cls(
             tuple(rate.lr for rate in cell.rates),
             # A failed run will never have a score.
             tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
             tuple(tuple(rate.scores.values()) for rate in cell.rates),
-            cell.chance,
-            _lost_shares([rate.scores for rate in cell.rates], cell.chance),
+            chance,
+            _lost_shares([rate.scores for rate in cell.rates], chance),
         )
+
+
+def _guessing(chance: float) -> float:
+    """The score of a model that has learnt nothing. With a single pair chance is 1: whoever guesses
+    among the values of the row solves the task, and what has learnt nothing scores about 0.
+    """
+    return chance if chance < 1 else 0.0
 
 
 def predict(cell: Cell) -> Prediction:
@@ -170,13 +178,6 @@ def neighbour_weight(lr: float, other: float, is_higher: bool) -> float:
     return _weight(abs(math.log10(other / lr)), is_higher)
 
 
-def farthest(chance: float) -> float:
-    """The largest distance of a score from chance: up to 1, or down to 0 where chance is high. With
-    a single pair chance is 1.
-    """
-    return max(chance, 1 - chance)
-
-
 def _weight(away: float, is_higher: bool) -> float:
     return (HIGHER if is_higher else LOWER) * math.exp(-away / NEIGHBOUR_DECADES)
 
@@ -201,5 +202,5 @@ def _noisy(score: float, chance: float, draw: random.Random) -> float:
     """Add noise to a score. It is 0 at chance and at 1: seeds that only guess score alike, and so
     do seeds that have learnt the task completely.
     """
-    deviation = NOISE * abs(score - chance) / farthest(chance) * (1 - score)
+    deviation = NOISE * abs(score - chance) / (1 - chance) * (1 - score)
     return min(1.0, max(0.0, draw.gauss(score, deviation)))
