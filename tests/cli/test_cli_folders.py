@@ -213,7 +213,12 @@ def test_every_store_below_a_folder_is_checked(command, folders):
 
 
 def test_a_folder_of_folders_is_no_folder_to_go_on_with(command, folders):
-    for verb, *rest in (["resume"], ["failures"], ["inspect", "best:mamba"]):
+    for verb, *rest in (
+        ["resume"],
+        ["failures"],
+        ["inspect", "best:mamba"],
+        ["export", "--salvage"],
+    ):
         code, _, complaints = command(verb, folders, *rest)
         assert code == 2
         assert complaints.splitlines()[1:] == [

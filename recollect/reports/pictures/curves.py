@@ -41,7 +41,8 @@ def draw(shown: Shown, look: Look) -> Figure:
     ]
     if not panels:
         raise SpecError(
-            "curves: no run has an evaluation; `recollect run` stores them, a CSV export has none"
+            "curves: no run has an evaluation: all diverged before the first, or they come from a "
+            "CSV export;\ndraw rates, or train with more evaluations: --set train.evaluations=N"
         )
     with print_style():
         figure, axes = sheet.panel_grid(len(panels), 3, PANEL, sharex="row")
