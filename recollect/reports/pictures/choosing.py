@@ -65,7 +65,9 @@ def values_of(key: str, rows: Iterable[RunRow]) -> list[str]:
     if key == SCALE:
         return sorted({scale_of(row.spec) for row in rows})
     flat = [flatten(row.spec) for row in rows]
-    found = {json.dumps(own[key]): own[key] for own in flat if key in own}
+    values = [own[key] for own in flat if key in own]
+    # A list would be several values, so a value that is one stands in a list.
+    found = {json.dumps([own] if isinstance(own, list) else own): own for own in values}
     numbers = [text for text, value in found.items() if isinstance(value, int | float)]
     return [*sorted(numbers, key=lambda text: found[text]), *sorted(found.keys() - {*numbers})]
 

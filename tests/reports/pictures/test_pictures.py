@@ -156,6 +156,11 @@ def test_a_value_that_no_run_has_is_refused_with_those_there_are():
         with pytest.raises(SpecError) as refused:
             draw("rates", source(rows), where=where)
         assert there in str(refused.value).splitlines()[1]
+    spec = {**rows[0].spec, "task": {"name": "copying", "eval_lengths": [20, 30]}}
+    copying = source([make_row(spec=spec)])
+    with pytest.raises(SpecError, match=r"there task.eval_lengths is \[\[20, 30\]\]$"):
+        draw("rates", copying, where=("task.eval_lengths=20",))
+    draw("rates", copying, where=("task.eval_lengths=[[20, 30]]",))
     with pytest.raises(SpecError, match="must be written KEY=VALUE"):
         draw("rates", source(rows), where=("=64",))
 
