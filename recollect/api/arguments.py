@@ -27,7 +27,8 @@ def _is_size(value: Any) -> bool:
 
 
 TEXT = Rule("a text", lambda value: isinstance(value, str))
-PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike))
+# An empty text is an unset variable more often than it is this folder, which is ".".
+PATH = Rule("a path", lambda value: isinstance(value, str | os.PathLike) and value != "")
 WHOLE = Rule("a whole number", lambda value: _is_number(value, Integral))
 NUMBER = Rule("a number", lambda value: _is_number(value, Real))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool))
@@ -53,7 +54,10 @@ def as_list(rule: Rule, example: str, **given: Any) -> list[Any]:
     ((name, value),) = given.items()
     if rule.fits(value):
         return [value]
-    several = Rule(f"{rule.words}, or a list of such", lambda value: isinstance(value, Iterable))
+    several = Rule(
+        f"{rule.words}, or a list of such",
+        lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes),
+    )
     require(several, example, **given)
     entries = list(value)
     for place, entry in enumerate(entries):

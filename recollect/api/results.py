@@ -223,6 +223,7 @@ class Results:
             Look,
             PictureRequest,
             Source,
+            names_of,
             of_one_recipe,
             read_size,
         )
@@ -239,9 +240,10 @@ class Results:
         inches = read_size(None if size is None else "x".join(map(str, sides)))
         frame = Frame(*inches, title=title, caption=caption)
         results = [self] if compare is None else [self, compare]
+        names = names_of(*(one.folders for one in results))
         choices = [
-            Choice(Source(one._name, one.rows, one.runs.curves), frozenset(one.together))
-            for one in results
+            Choice(Source(name, one.rows, one.runs.curves), frozenset(one.together))
+            for name, one in zip(names, results, strict=True)
         ]
         sources = [of_one_recipe(choice).source for choice in choices]
         return draw(PictureRequest(kind, Look(band, tau, against), frame), sources)

@@ -66,8 +66,10 @@ def export(
     collect_planned([folder])
     problems = list[str]()
     if salvage:
+        from recollect.store.joining.folders import require_own_store
         from recollect.store.salvage import salvage as read_readable
 
+        require_own_store(folder, "export", "--salvage")
         rows, problems = read_readable(folder)
         results = RunSet(rows, {})
         for problem in problems:

@@ -43,7 +43,7 @@ def status(folder: Folder) -> None:
         with Store.open(path, read_only=True) as store:
             name = f"{path}: " if len(stores) > 1 else ""
             leave_out_wrong(store)
-            say(f"{name}{counts_text(store.counts())}")
+            say(f"{name}{counts_text(count_statuses(store.rows()))}")
             say(f"recipes: {recipes_text(row.recipe for row in store.rows()) or 'none'}")
             _show_progress(store)
             _say_failures(store, path)
@@ -199,14 +199,16 @@ def merge(
         )
     if damage:
         complain_some(damage, MOST_NOTES)
-        complain(
-            "damaged runs were left out, all others are merged; to train what is lacking then, "
-            f"plan it:\n`{command_text('run', 'SPEC', '--out', into)}`"
-        )
-    if any(line.startswith(f"{into}: ") for line in damage):
-        complain(
-            f"{into}: is damaged itself; join all that is intact in a new folder:\n"
-            f"`{command_text('merge', 'NEW', into, *others)}`"
-        )
+        if any(line.startswith(f"{into}: ") for line in damage):
+            # What it lacks cannot be planned there: the damaged rows stay in the way.
+            complain(
+                f"{into}: is damaged itself; join all that is intact in a new folder:\n"
+                f"`{command_text('merge', 'NEW', into, *others)}`"
+            )
+        else:
+            complain(
+                "damaged runs were left out, all others are merged; to train what is lacking then, "
+                f"plan it:\n`{command_text('run', 'SPEC', '--out', into)}`"
+            )
     if conflicts or damage:
         raise typer.Exit(StoreError.exit_code)

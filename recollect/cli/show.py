@@ -191,7 +191,7 @@ def figure(
             f"{suggest(name, known, 'recollect figure --help')}"
         )
     frame = Frame(*read_size(size), title=title, caption=caption)
-    sources = [Source.load(several) for several in (folders, compare) if several]
+    sources = Source.load_each(folders, compare)
     complain_some(sources[0].conflicts)
     if name in KINDS:
         look = Look(band, TAU if tau is None else tau, against)

@@ -62,6 +62,16 @@ def test_means_are_drawn_as_described(scores):
             assert shares[0] == pytest.approx(shares[1], abs=0.025)
 
 
+def test_with_a_single_pair_what_has_learnt_nothing_scores_0():
+    """There chance is 1: whoever guesses among the values solves the task."""
+    found = {}
+    for chance in (0.0, 1.0):
+        found[chance] = draw_means(
+            only_cell([replace(row, chance=chance) for row in make_sweep(SWEEP)])
+        )[1]
+    assert np.array_equal(found[0.0], found[1.0])
+
+
 def test_seeds_that_agree_do_not_show_that_others_would():
     """A rate is drawn from its neighbours, too. Beyond the grid they are at chance, 0.25 here."""
     _, means = draw_means(only_cell(make_sweep({1e-3: [1.0] * 3, 10**-2.9: [0.25] * 3})))

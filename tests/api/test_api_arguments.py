@@ -80,6 +80,8 @@ def test_a_value_of_a_wrong_type_is_refused_by_name(out: Path, call: str, name: 
         ("run", "signals", 1, "signals = 1: must be True or False; for example signals = True"),
         ("run", "plugins", [3], "plugins[0] = 3: must be a path; for example plugins[0] = "),
         ("run", "out", None, 'out = None: must be a path; for example out = "out"'),
+        ("run", "plugins", "", "plugins = '': must be a path, or a list of such; for example "),
+        ("run", "out", "", "out = '': must be a path; for example out = "),
         ("windows", "tau", "0.9", "tau = '0.9': must be a number; for example tau = 0.9"),
         ("where", "conditions", 64, "conditions[0] = 64: must be a text; for example conditions"),
         ("plot", "size", "7x4", "size = '7x4': must be a width in inches, or (width, height), or"),

@@ -213,12 +213,24 @@ def test_every_store_below_a_folder_is_checked(command, folders):
 
 
 def test_a_folder_of_folders_is_no_folder_to_go_on_with(command, folders):
-    for verb in ("resume", "failures"):
-        code, _, complaints = command(verb, folders)
+    for verb, *rest in (
+        ["resume"],
+        ["failures"],
+        ["inspect", "best:mamba"],
+        ["export", "--salvage"],
+    ):
+        code, _, complaints = command(verb, folders, *rest)
         assert code == 2
         assert complaints.splitlines()[1:] == [
-            f"`recollect {verb} {folders / name}`" for name in ("a", "b")
+            f"`{' '.join(['recollect', verb, str(folders / name), *rest])}`" for name in ("a", "b")
         ]
+
+
+def test_status_counts_the_runs_it_lists(command, folders):
+    spoil(folders / "a", 1)
+    code, told, complaints = command("status", folders / "a")
+    assert (code, "left out" in complaints) == (3, True)
+    assert told.startswith("1 planned = 1 done")
 
 
 def spoil(folder: Path, seed: int) -> None:
@@ -252,6 +264,7 @@ def test_damaged_runs_are_named_and_all_others_are_merged(command, folders, tmp_
     code, _, complaints = command("merge", into, folders / "b")
     assert code == 3
     assert complaints.splitlines()[-1] == f"`recollect merge NEW {into} {folders / 'b'}`"
+    assert "recollect run SPEC" not in complaints  # it would not train what is damaged there
     assert command("merge", tmp_path / "new", into, folders / "b").code == 3
     assert command("check", tmp_path / "new").code == 0
 

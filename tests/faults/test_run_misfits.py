@@ -260,7 +260,7 @@ def test_a_check_names_what_is_wrong_and_changes_nothing(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     findings = check_folder(folder).findings
     assert len(findings) == 4
-    assert sum("1 points of its curve are missing, the first at step 4" in f for f in findings) == 2
+    assert sum("its curve lacks 1 point, the first at step 4" in f for f in findings) == 2
     assert sum(str(kept) in finding for finding in findings) == 1
     assert sum("x-1.ckpt: damaged or foreign (it is no regular file)" in f for f in findings) == 1
     assert {path: path.stat().st_mtime_ns for path in before} == before

@@ -68,7 +68,7 @@ class _Known(NamedTuple):
             # A failed run will never have a score.
             tuple(sum(row.status != "failed" for row in rate.rows) for rate in cell.rates),
             tuple(tuple(rate.scores.values()) for rate in cell.rates),
-            cell.chance,
+            _guessing(cell.chance),
             tuple(lost.share if i in lost.between else 0.0 for i in range(len(cell.rates))),
         )
 
@@ -84,6 +84,13 @@ class Lost(NamedTuple):
     seeds: tuple[frozenset[int], ...]
     between: range  # indices of the rates between those at which seeds learn
     share: float  # of such runs among those at these rates
+
+
+def _guessing(chance: float) -> float:
+    """The score of a model that has learnt nothing. With a single pair chance is 1: whoever guesses
+    among the values of the row solves the task, and what has learnt nothing scores about 0.
+    """
+    return chance if chance < 1 else 0.0
 
 
 def predict(cell: Cell) -> Prediction:
@@ -107,7 +114,7 @@ def pools_of_others(cell: Cell) -> list["Pool"]:
 
 def find_lost(cell: Cell) -> Lost:
     """Find the lost runs of a cell. Requires a cell with at least one score."""
-    scores, chance = [rate.scores for rate in cell.rates], cell.chance
+    scores, chance = [rate.scores for rate in cell.rates], _guessing(cell.chance)
     half = (max(max(own.values()) for own in scores if own) + chance) / 2
     learning = [i for i, own in enumerate(scores) if own and max(own.values()) > half]
     between = range(learning[0] + 1, learning[-1]) if half > chance else range(0)

@@ -38,6 +38,7 @@ from recollect.spec.run import RunSpec
 from recollect.store import Store
 from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.durable import make_folder
+from recollect.store.joining.folders import require_own_store
 from recollect.tasks.base import IGNORE, Batch
 from recollect.tasks.build import build_task
 from recollect.tasks.options.pairs import PairsSpec
@@ -66,6 +67,7 @@ def inspect_run(
     """
     if again and untrained:
         raise SpecError("a run is trained again or not; choose --again or --untrained")
+    require_own_store(folder, "inspect", run)
     with Store.open(folder, read_only=True) as store:
         leave_out_wrong(store)
         row = choose_run(store.rows(), run)

@@ -27,6 +27,7 @@ from recollect.reports.page.gather import Evidence, gather
 from recollect.reports.page.rendering import add_scripts, render_bare, to_bytes
 from recollect.store import Store
 from recollect.store.database import FILE
+from recollect.store.joining.folders import find_stores
 
 HOST = "127.0.0.1"
 LOOK_EVERY_S = 1.0
@@ -55,7 +56,7 @@ class WatchedFolders:
     """Folders of results and the newest page about them."""
 
     def __init__(self, folders: Sequence[Path]):
-        for folder in folders:  # refuse at the start what every other verb refuses
+        for folder in find_stores(folders):  # refuse at the start what every other verb refuses
             Store.open(folder, read_only=True).close()
         self.folders = folders
         self.problem = ""
@@ -230,8 +231,9 @@ def _draw(found: Evidence) -> PageVersion:
 
 def _fingerprint(folders: Sequence[Path]) -> list[tuple[str, int, int]]:
     """Names, times and sizes of the files, which can be read without opening them."""
-    paths = [folder / name for folder in folders for name in (FILE, f"{FILE}-wal")]
-    paths += [path for folder in folders for path in sorted((folder / FOLDER).glob("*.json"))]
+    stores = find_stores(folders)
+    paths = [folder / name for folder in stores for name in (FILE, f"{FILE}-wal")]
+    paths += [path for folder in stores for path in sorted((folder / FOLDER).glob("*.json"))]
     found = []
     for path in paths:
         with contextlib.suppress(OSError):

@@ -10,3 +10,4 @@ from recollect.reports.pictures.request import KINDS as KINDS
 from recollect.reports.pictures.request import PictureRequest as PictureRequest
 from recollect.reports.pictures.request import read_size as read_size
 from recollect.reports.pictures.shown import Source as Source
+from recollect.reports.pictures.shown import names_of as names_of

@@ -44,7 +44,7 @@ def choose_rows(
 def read_condition(text: str) -> tuple[str, Any]:
     """The key and the value of KEY=VALUE; several values are a list."""
     key, equals, value = text.partition("=")
-    if not equals:
+    if not (key and equals):
         raise SpecError(
             f"--where {shorten(text)}: must be written KEY=VALUE; for example model.width=64"
         )
@@ -56,6 +56,20 @@ def keys_of_several(where: Iterable[str]) -> frozenset[str]:
     return frozenset(
         key for key, value in map(read_condition, where) if isinstance(value, list) or value == ALL
     )
+
+
+def values_of(key: str, rows: Iterable[RunRow]) -> list[str]:
+    """The values that runs have of a key, written as in a condition."""
+    if key == RECIPE:
+        return sorted({recipe_of(row.spec) for row in rows})
+    if key == SCALE:
+        return sorted({scale_of(row.spec) for row in rows})
+    flat = [flatten(row.spec) for row in rows]
+    values = [own[key] for own in flat if key in own]
+    # A list would be several values, so a value that is one stands in a list.
+    found = {json.dumps([own] if isinstance(own, list) else own): own for own in values}
+    numbers = [text for text, value in found.items() if isinstance(value, int | float)]
+    return [*sorted(numbers, key=lambda text: found[text]), *sorted(found.keys() - {*numbers})]
 
 
 def as_list(value: Any) -> list[Any]:

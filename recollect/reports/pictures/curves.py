@@ -19,7 +19,7 @@ from recollect.errors import SpecError
 from recollect.plotting import sheet, small_print
 from recollect.plotting.colours import FAINT, LineStyle
 from recollect.plotting.settings import DOTTED, print_style
-from recollect.plotting.text import plain, write
+from recollect.plotting.text import write
 from recollect.reports.pictures.captions import caption
 from recollect.reports.pictures.lines import legend
 from recollect.reports.pictures.look import Look
@@ -41,7 +41,8 @@ def draw(shown: Shown, look: Look) -> Figure:
     ]
     if not panels:
         raise SpecError(
-            "curves: no run has an evaluation; `recollect run` stores them, a CSV export has none"
+            "curves: no run has an evaluation: all diverged before the first, or they come from a "
+            "CSV export;\ndraw rates, or train with more evaluations: --set train.evaluations=N"
         )
     with print_style():
         figure, axes = sheet.panel_grid(len(panels), 3, PANEL, sharex="row")
@@ -163,7 +164,7 @@ def _runs(cell: ShownCell, curves: Curves) -> list[RunRow]:
 
 
 def _of_source(shown: Shown, cell: ShownCell) -> str:
-    return f" of {plain(shown.sources[cell.source].name, 24)}" if shown.is_comparison else ""
+    return f" of {shown.source_name(cell.source, 24)}" if shown.is_comparison else ""
 
 
 def _step_text(step: float) -> str:

@@ -18,6 +18,7 @@ from recollect.analysis.settings import DEPTH, MIXER, WIDTH, canonical, cell_set
 from recollect.errors import SpecError, command_text
 from recollect.plotting.colours import DASHES, LineStyle, line_styles
 from recollect.plotting.coordinates import TASK_KEYS, Coordinates, find_coordinates
+from recollect.plotting.text import plain
 from recollect.reports.pictures.labels import label_places
 from recollect.rows import RunRow
 from recollect.running.cluster.plan import go_on_command
@@ -40,15 +41,21 @@ class Source:
     left_out: str = ""  # rows of the folder that are another measurement, in words
 
     @classmethod
-    def load(cls, folders: Sequence[Path]) -> "Source":
+    def load(cls, folders: Sequence[Path], name: str = "") -> "Source":
         """Load the folders as one source, named after them."""
         results = RunSet.load_all(folders)
-        name = ", ".join(folder.resolve().name for folder in folders)
-        found = cls(name, results.rows, results.curves, results.conflicts)
+        found = cls(name or names_of(folders)[0], results.rows, results.curves, results.conflicts)
         if len(folders) > 1:
             return found
         (folder,) = folders
         return replace(found, go_on=go_on_command(folder), explain=command_text("failures", folder))
+
+    @classmethod
+    def load_each(cls, *several: Sequence[Path]) -> "list[Source]":
+        """A source for each group of folders that is not empty, with names that differ."""
+        groups = [folders for folders in several if folders]
+        named = zip(groups, names_of(*groups), strict=True)
+        return [cls.load(folders, name) for folders, name in named]
 
     @property
     def no_result(self) -> str:
@@ -63,6 +70,19 @@ class Source:
             f"{self.name}: none of {len(self.rows)} runs has a result yet{why}; train some with "
             f"`{self.go_on}`"
         )
+
+
+def names_of(*several: Sequence[Path]) -> list[str]:
+    """A name for each group of folders: the last parts of their paths, one of each if that tells
+    the groups apart. The same folders once more are called "compared".
+    """
+    parts = [[folder.resolve().parts for folder in folders] for folders in several]
+    for length in range(1, max((len(own) for group in parts for own in group), default=0) + 1):
+        names = [", ".join(str(Path(*own[-length:])) for own in group) for group in parts]
+        if len(set(names)) == len(names):
+            return names
+    first, *others = [", ".join(own[-1] for own in group) for group in parts]
+    return [first, *(f"{name}, compared".removeprefix(", ") for name in others)]
 
 
 @dataclass(frozen=True)
@@ -115,6 +135,17 @@ class Shown:
     @property
     def is_comparison(self) -> bool:
         return len(self.sources) > 1
+
+    def source_name(self, number: int, limit: int) -> str:
+        """The name of a source, shortened to its beginning, or to its end if the sources begin
+        alike; in full if these are alike, too.
+        """
+        names = [plain(source.name) for source in self.sources]
+        ends = [name if len(name) <= limit else f"…{name[1 - limit :]}" for name in names]
+        for short in ([plain(name, limit) for name in names], ends):
+            if len(set(short)) == len(short):
+                return short[number]
+        return names[number]
 
     @cached_property
     def styles(self) -> Mapping[tuple[str, int], LineStyle]:

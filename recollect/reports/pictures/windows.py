@@ -2,7 +2,8 @@
 
 Shades are levels tau, from the palest for the requested level to darker ones for the usual levels
 above it. A thin line at each edge shows where that edge would lie with other seeds. The white mark
-is the best rate. A mixer that reaches no level has its best score instead of a bar.
+is the best rate of the window: another rate may score a little more, as by luck. A mixer that
+reaches no level has its best score instead of a bar.
 """
 
 import math
@@ -144,7 +145,16 @@ def _draw_cell(
         "mew": 0.7,
         "zorder": 5,
     }
-    ax.plot([best.lr], [place], ls="", label="best rate", **circle)
+    ax.plot([_best_inside(cell, window)], [place], ls="", label="best rate", **circle)
+
+
+def _best_inside(cell: ShownCell, window: Window) -> float:
+    """The best rate of a window: the best of all, unless a rate elsewhere scores a little more."""
+    best = cell.runs.best
+    inside = [rate for rate in cell.runs.scored_rates if window.low <= rate.lr <= window.high]
+    found = best if best in inside else max(inside, key=lambda rate: rate.mean, default=best)
+    assert found is not None
+    return found.lr
 
 
 def _draw_bar(ax: Axes, window: Window, place: int, colour: str, is_widest: bool) -> None:
@@ -158,7 +168,7 @@ def _draw_bar(ax: Axes, window: Window, place: int, colour: str, is_widest: bool
 
 
 def _name(cell: ShownCell, shown: Shown) -> str:
-    source = f" · {plain(shown.sources[cell.source].name, 18)}" if shown.is_comparison else ""
+    source = f" · {shown.source_name(cell.source, 18)}" if shown.is_comparison else ""
     return plain(cell.label) + source
 
 

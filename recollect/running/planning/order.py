@@ -172,6 +172,7 @@ def search_texts(store: Store, rows: Sequence[RunRow]) -> tuple[str, ...]:
             own = [row for row in rows if row.run_id in run_ids]
             left = sum(row.status == "todo" for row in own)
             state = search_state(IN_ROUNDS[searched[name]], group_cells(own))
-            rest = "" if state.uncertain else f"; {count_text(left, 'run')} not needed for that"
+            is_over = left > 0 and not state.uncertain
+            rest = f"; {count_text(left, 'run')} not needed for that" if is_over else ""
             texts.append(f"{name}: {state.text()}{rest}")
     return tuple(texts)

@@ -71,8 +71,8 @@ def gap_in_curve(row: RunRow, curve: Sequence[Evaluation]) -> str | None:
     missing = missing_steps(row, curve)
     if not missing:
         return None
-    points = f"{len(missing)} points of its curve are missing"
-    return f"run {row.run_id}: {points}, the first at step {missing[0]}"
+    lacks = "1 point" if len(missing) == 1 else f"{len(missing):,} points"
+    return f"run {row.run_id}: its curve lacks {lacks}, the first at step {missing[0]}"
 
 
 def _wrong_specification(row: RunRow) -> str | None:

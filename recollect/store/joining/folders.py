@@ -24,11 +24,14 @@ def find_stores(folders: Iterable[Path | str]) -> list[Path]:
     return list(found)
 
 
-def require_own_store(folder: Path, verb: str) -> None:
-    """Refuse a folder without a store of its own if there are some below it; `verb` needs one."""
+def require_own_store(folder: Path, verb: str, *rest: str) -> None:
+    """Refuse a folder without a store of its own if there are some below it; `verb` needs one.
+
+    `rest` is what the command has after the folder.
+    """
     if (folder / FILE).is_file() or not (below := _stores_of(folder)):
         return
-    commands = [f"`{command_text(verb, store)}`" for store in below[:MOST_NAMED]]
+    commands = [f"`{command_text(verb, store, *rest)}`" for store in below[:MOST_NAMED]]
     if len(below) > MOST_NAMED:
         commands[-1] += f" (`{command_text('status', folder)}` lists all {len(below)})"
     raise SpecError(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from rows_made import make_row
-from stores_made import finish, make_store
+from stores_made import finish, make_store, plan
 
 from recollect.errors import SpecError, StoreError
 from recollect.reports.page import server as page_server
@@ -321,6 +321,19 @@ def test_no_store_and_no_port_are_refused(tmp_path, watched):
         pytest.raises(SpecError, match=r"--port \d+: cannot be used .*--port 0 takes any"),
     ):
         PageServer(watched, server.server_port)
+
+
+def test_a_folder_of_folders_is_all_of_them_also_those_that_come_later(tmp_path):
+    make_store(tmp_path / "a", [make_row()])
+    watched = WatchedFolders([tmp_path])
+    assert watched.refresh()
+    assert not watched.refresh()
+    make_store(tmp_path / "b", [make_row("mamba")])
+    assert watched.refresh()
+    assert b"2 done" in watched.shown.update
+    with Store.open(tmp_path / "b") as store:
+        plan(store, [make_row("hyena", score=None, status="todo")])
+    assert watched.refresh()
 
 
 def test_it_keeps_itself_fresh(tmp_path, monkeypatch):

@@ -93,6 +93,14 @@ def test_windows_are_sorted_by_width_and_a_bar_stands_for_each_level():
     assert "1 rate tried" in notes, "of a window nothing is known"
 
 
+def test_the_white_mark_is_inside_the_window():
+    """Where a single rate elsewhere scores a little more than the whole window, too."""
+    scores = {1e-4: 1.0, 1e-3: 0.2, 1e-2: 0.995, 3e-2: 0.996, 1e-1: 0.1}
+    (ax,) = draw("windows", source(make_sweep({lr: [own] for lr, own in scores.items()}))).axes
+    [mark] = lines(ax, "best rate")
+    assert list(mark.get_xdata()) == [3e-2]
+
+
 def test_a_few_rates_are_no_window():
     """Two that solve the task show that it can be solved, not over how many decades."""
     few = make_sweep({1e-3: [1.0, 1.0, 1.0], 2e-3: [1.0, 1.0, 1.0]}, "new")

@@ -15,7 +15,7 @@ from recollect.errors import SpecError
 from recollect.plotting.colours import mixer_style
 from recollect.plotting.settings import to_bytes
 from recollect.plotting.sheet import Frame
-from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, read_size
+from recollect.reports.pictures import KINDS, Look, PictureRequest, Source, names_of, read_size
 
 # ---- what every kind has in common ----
 
@@ -142,6 +142,27 @@ def test_leaving_out_where_is_advised_to_those_who_gave_it():
         draw("rates", source(waiting), where=("model.width=64",))
     with pytest.raises(SpecError, match=r"^--where model.width=3: none of the 1 runs of mine fits"):
         draw("rates", source(waiting), where=("model.width=3",))
+
+
+def test_a_value_that_no_run_has_is_refused_with_those_there_are():
+    rows = make_sweep(WIDE, "mamba", width=128) + make_sweep(WIDE)
+    for where, there in (
+        (("model.width=64.5", "model.mixer=mamba"), "there model.width is 64; 128"),
+        (("model.mixer=mama",), 'there model.mixer.name is "attention"; "mamba"'),
+        (("scale=full", "train.lr=7"), "there train.lr is 0.0001; 0.001; 0.01; 0.1"),
+        (("scale=[]",), "there scale is "),
+        (("model.mixer=mamba", "model.width=64"), "some fit each condition alone: leave one out"),
+    ):
+        with pytest.raises(SpecError) as refused:
+            draw("rates", source(rows), where=where)
+        assert there in str(refused.value).splitlines()[1]
+    spec = {**rows[0].spec, "task": {"name": "copying", "eval_lengths": [20, 30]}}
+    copying = source([make_row(spec=spec)])
+    with pytest.raises(SpecError, match=r"there task.eval_lengths is \[\[20, 30\]\]$"):
+        draw("rates", copying, where=("task.eval_lengths=20",))
+    draw("rates", copying, where=("task.eval_lengths=[[20, 30]]",))
+    with pytest.raises(SpecError, match="must be written KEY=VALUE"):
+        draw("rates", source(rows), where=("=64",))
 
 
 def test_a_folder_is_named_in_the_advice(tmp_path):
@@ -308,6 +329,36 @@ def test_two_folders_share_panels_and_labels_and_say_in_what_they_differ():
     assert "mine: dropout none; theirs: dropout 0.1" in text
     legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert legend[:4] == ["Attention", "leaky", "mine", "theirs"]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("mine", "theirs"), ("mine", "theirs")),
+        (("mqar-of-length-256-long", "short"), ("mqar-of-length-25…", "short")),
+        (
+            ("plain-mqar256-of-rwkv", "plain-mqar256-of-mamba"),
+            ("…n-mqar256-of-rwkv", "…-mqar256-of-mamba"),
+        ),
+        (("both-begin-like-this-1-and-end-like-this", "both-begin-like-this-2-and-end-like-this"),)
+        * 2,
+    ],
+)
+def test_names_of_two_folders_stay_apart_when_shortened(names, shown):
+    rows = make_sweep(WIDE)
+    (ax,) = draw("windows", *(source(rows, name) for name in names)).axes
+    ends = [text.get_text().partition(" · ")[2] for text in ax.get_yticklabels()]
+    assert sorted(ends) == sorted(shown)
+
+
+def test_folders_of_one_name_are_called_by_more_of_their_paths(tmp_path):
+    mine, theirs, other = (tmp_path / name for name in ("mine/out", "theirs/out", "other"))
+    assert names_of([mine]) == ["out"]
+    assert names_of([mine], [other]) == ["out", "other"]
+    assert names_of([mine], [theirs]) == ["mine/out", "theirs/out"]
+    assert names_of([mine, other], [theirs, other])[0] == f"mine/out, {tmp_path.name}/other"
+    assert names_of([mine], [mine]) == ["out", "out, compared"]
+    assert names_of((), ()) == ["", "compared"]
 
 
 def test_what_differs_inside_a_folder_stays_in_the_label():

@@ -280,6 +280,8 @@ def test_a_search_in_words(store, sweeps):
     assert told_at_the_end(store) == (
         "first: 1 of 1 window known to +-0.1 decades (90% sure), 1 of them none: not solved; ",
     )
+    finish(store, [row.run_id for row in store.rows() if row.status == "todo"], 0.1)
+    assert search_texts(store, store.rows())[0].endswith("none: not solved")  # nothing is left
 
 
 def test_a_search_for_best_scores_in_words(store, sweeps):

@@ -41,6 +41,17 @@ def test_a_whole_cell_leaves_nothing_open():
     assert outlook.is_within(0.0)
 
 
+def test_with_a_single_pair_what_has_learnt_nothing_scores_0():
+    """There chance is 1: whoever guesses among the values solves the task."""
+    for scores in (WHOLE | {1e-2: [], 3e-2: [0.5]}, {1e-3: [0.0], 1e-2: [0.01]}):
+        sure, none = (
+            only_cell([replace(row, chance=chance) for row in cell(scores).rows])
+            for chance in (1.0, 0.0)
+        )
+        assert window_outlook(sure) == window_outlook(none)
+        assert best_outlook(sure) == best_outlook(none)
+
+
 def test_a_gap_at_an_edge_is_as_wide_as_what_is_not_known():
     outlook = window_outlook(cell({lr: seeds for lr, seeds in WHOLE.items() if lr != 1e-2}))
     assert outlook.high - outlook.low > 0.3  # half a decade

@@ -52,6 +52,8 @@ def test_a_verb_for_one_folder_names_those_that_it_may_take(tmp_path: Path):
         f"`recollect resume {tmp_path / 'a'}`",
         f"`recollect resume '{tmp_path / 'b b'}'` (`recollect status {tmp_path}` lists all 3)",
     ]
+    with pytest.raises(SpecError, match=f"`recollect inspect {tmp_path / 'a'} best:mamba`"):
+        require_own_store(tmp_path, "inspect", "best:mamba")
 
 
 # ---- read as one ----

@@ -329,8 +329,8 @@ def test_a_result_that_lacks_points_of_its_curve_is_not_taken(tmp_path: Path, ma
         (found,) = merge(tmp_path / "into", [tmp_path / "bad"])
     assert (found.results, found.damaged) == (1, 1)
     assert noticed == [
-        f"{tmp_path / 'bad'}: run {runs[1].run_id}: 1 points of its curve are missing, the first "
-        f"at step {steps[0]}; left out"
+        f"{tmp_path / 'bad'}: run {runs[1].run_id}: its curve lacks 1 point, the first at step "
+        f"{steps[0]}; left out"
     ]
     assert [row.status for row in RunSet.load(tmp_path / "into").rows] == ["done", "todo"]
 
