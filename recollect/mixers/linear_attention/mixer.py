@@ -61,9 +61,11 @@ class LinearAttention(Mixer):
     def _feature_map(self, x: Tensor) -> Tensor:
         if self.spec.feature_map == "identity":
             return x
+        above = F.relu(x)
         # elu(x) + 1 without the subtraction inside elu, which loses all digits of e^x where x is
-        # far below zero.
-        return F.relu(x) if self.spec.feature_map == "relu" else F.relu(x) + x.clamp(max=0).exp()
+        # far below zero. x - above is min(x, 0); at 0 versions of PyTorch differ in the gradient of
+        # a minimum, not in that of relu.
+        return above if self.spec.feature_map == "relu" else above + (x - above).exp()
 
     def _denominator(self, sums: Tensor) -> Tensor:
         return sums.abs().clamp(min=self.floor)
