@@ -7,8 +7,8 @@ OUT ?= demo-out
 # Some machines have Python throw away what it compiled; the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check unit faults torture hunt peers truths exports wheel cluster cluster-brief \
-  mixers bench figures gallery graph docs clean
+.PHONY: demo test check unit faults torture hunt peers truths exports wheel with-torch \
+  cluster cluster-brief mixers bench figures gallery graph docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/recollect demo --out $(OUT)
@@ -20,14 +20,16 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+UNIT := --numprocesses 2 \
+  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster \
+  --ignore tests/exports --ignore tests/wheel
+
 # Two processes of one thread each: the tests are many small problems, and a CPU's threads would
 # only wait for one another.
 unit: $(VENV)/installed-dev
 	@command -v chromium >/dev/null || \
 	  echo "no chromium: the page's tests in a browser are left out (apt-get install chromium)"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 \
-	  --ignore tests/faults --ignore tests/peers --ignore tests/truths --ignore tests/cluster \
-	  --ignore tests/exports --ignore tests/wheel
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(UNIT)
 
 # By themselves: they kill processes at random moments and measure what is left. Most of the time
 # they wait, so two files run at a time.
@@ -53,6 +55,16 @@ peers: $(VENV)/installed-peers
 # Exports, read back by the trackers and the hub's libraries that they are for, without a network.
 exports: $(VENV)-exports/installed
 	OMP_NUM_THREADS=1 $(VENV)-exports/bin/python -m pytest tests/exports tests/reports/exports
+
+# The unit tests with another version of torch than constraints.txt pins, in an environment of its
+# own; such versions come with CUDA, gigabytes. ALSO replaces other pins: the interpreter of the
+# Triton that torch 2.11 needs does not know newer versions of NumPy.
+#   make with-torch TORCH=2.15.0
+#   make with-torch TORCH=2.11.0 ALSO=numpy==2.3.5
+TORCH ?= 2.15.0
+ALSO ?=
+with-torch: $(VENV)-torch-$(TORCH)/installed
+	OMP_NUM_THREADS=1 $(VENV)-torch-$(TORCH)/bin/python -m pytest $(UNIT)
 
 # The wheel, built, installed and used outside of the repository.
 wheel: $(VENV)/installed-dev
@@ -135,9 +147,17 @@ $(VENV)-exports/installed: $(VENV)/installed-dev constraints-exports.txt
 	  --editable '.[mlflow,parquet,tensorboard,trackio,wandb]' datasets
 	touch $@
 
+$(VENV)-torch-%/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-torch-$*
+	grep -v $(foreach pin,torch== $(ALSO),-e '^$(firstword $(subst =, ,$(pin)))==') \
+	  constraints.txt > $(VENV)-torch-$*/constraints.txt
+	$(VENV)-torch-$*/bin/pip install --quiet --constraint $(VENV)-torch-$*/constraints.txt \
+	  torch==$* $(ALSO) --editable '.[dev]'
+	touch $@
+
 $(VENV)/installed-docs: $(VENV)/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-exports $(OUT) site
+	rm -rf $(VENV) $(VENV)-exports $(VENV)-torch-* $(OUT) site
