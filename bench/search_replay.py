@@ -201,8 +201,15 @@ def print_midway(name: str, cells: Sequence[Cell], search: str) -> None:
 
 
 def made_cells(
-    count: int, seed: int = 0, lost: float = 0.0, seeds: int = SEEDS, alike: float = 1.0
+    count: int,
+    seed: int = 0,
+    lost: Sequence[float] = (0.0,),
+    seeds: int = SEEDS,
+    alike: float = 1.0,
 ) -> Iterator[Cell]:
+    """`lost` is the share of runs that fail, or the two parameters of the beta distribution that a
+    cell's share is drawn from.
+    """
     draw = random.Random(seed)
     example = {
         "task": {"name": "mqar", "length": 64, "pairs": 4},
@@ -213,11 +220,12 @@ def made_cells(
     }
     for number in range(count):
         score = made_scores(draw, seeds, alike)
+        share = lost[0] if len(lost) == 1 else draw.betavariate(*lost)
         rows = []
         for lr in RATES:
             for seed in range(seeds):
                 spec = example | {"train": {"lr": lr, "steps": STEPS}, "seed": seed}
-                reached = 0.0 if lost and draw.random() < lost else score(lr, seed)
+                reached = 0.0 if share and draw.random() < share else score(lr, seed)
                 # A run that solves it stops early; how early differs.
                 steps = int(STEPS * draw.uniform(0.08, 0.5)) if reached >= 0.99 else STEPS
                 row = RunRow(f"{number}-{lr}-{seed}", spec, "done", "accuracy", 0.25)
@@ -278,7 +286,9 @@ def main() -> None:
     set_constants(asked.constant)
     if asked.midway:
         print_midway("stored", distinct_cells(asked.folders), asked.search)
-        print_midway("made up", list(made_cells(asked.made, asked.seed, asked.lost)), asked.search)
+        print_midway(
+            "made up", list(made_cells(asked.made, asked.seed, [asked.lost])), asked.search
+        )
         return
     found = [one for folder in asked.folders for one in print_grid(folder, asked.search)]
     if len(asked.folders) > 1:
@@ -286,7 +296,7 @@ def main() -> None:
         print_sum(found, asked.search)
     if asked.made:
         made = [
-            replay(cell, asked.search) for cell in made_cells(asked.made, asked.seed, asked.lost)
+            replay(cell, asked.search) for cell in made_cells(asked.made, asked.seed, [asked.lost])
         ]
         print(f"{asked.made} made-up cells: {len(RATES)} rates, {SEEDS} seeds")
         print_sum(made, asked.search)

@@ -8,7 +8,8 @@ which share of the draws an interval has. How often do they hold the window of t
 of made-up cells the windows of OTHERS sets of other seeds and the mean of these? Then the same for
 the difference of two cells. In made-up cells a seed breaks at one rate and all above it, or, at a
 share of the rates, where another seed would (`--alike`); how alike stored seeds are, and how many
-are lost, is printed first. `--lost P` makes a share P of all made-up runs fail wherever they are.
+are lost, is printed first. `--lost P` makes a share P of all made-up runs fail wherever they are;
+`--lost A B` draws this share for each cell from a beta distribution.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import betaln
 from search_replay import RATES, SEEDS, decades, distinct_cells, made_cells, rounds_of
 
 from recollect.analysis import TAUS, Cell, group_cells
@@ -147,18 +150,33 @@ def print_alike(cells: Sequence[Cell]) -> None:
 
 
 def print_lost(cells: Sequence[Cell]) -> None:
-    """How many runs are lost, of those at rates at which a run may be."""
+    """How many runs are lost, of those at rates at which a run may be, and the beta distribution
+    of the share of lost runs that makes these counts the likeliest.
+    """
     lost, runs = Counter[int](), Counter[int]()
+    counts: list[tuple[int, int]] = []
     for cell in cells:
         found, length = find_lost(cell), cell.rows[0].spec["task"]["length"]
-        between = found.between
-        lost[length] += sum(map(len, found.seeds))
-        runs[length] += sum(len(cell.rates[place].scores) for place in between)
+        own = sum(map(len, found.seeds))
+        tried = sum(len(cell.rates[place].scores) for place in found.between)
+        lost[length] += own
+        runs[length] += tried
+        counts.append((own, tried - own))
     told = (f"{lost[length]} of {runs[length]} at {length} tokens" for length in sorted(runs))
-    print(f"lost runs between rates at which seeds learn: {', '.join(told)}\n")
+    print(f"lost runs between rates at which seeds learn: {', '.join(told)}")
+    counts_C2 = np.array(counts)
+
+    def unlikeliness(logs: Floats) -> float:
+        prior = np.exp(logs)
+        return float(np.sum(betaln(*prior) - betaln(*(prior + counts_C2).T)))
+
+    best = minimize(unlikeliness, np.log([0.1, 10.0]), method="Nelder-Mead")
+    print("the share of a cell: beta({:.2g}, {:.3g})\n".format(*np.exp(best.x)))
 
 
-def few_and_many(count: int, seed: int, lost: float, alike: float) -> Iterator[tuple[Cell, Cell]]:
+def few_and_many(
+    count: int, seed: int, lost: Sequence[float], alike: float
+) -> Iterator[tuple[Cell, Cell]]:
     """Made-up cells with SEEDS seeds, and the same cells with MANY."""
     for many in made_cells(count, seed, lost, MANY, alike):
         (few,) = group_cells([row for row in many.rows if row.spec["seed"] < SEEDS])
@@ -171,7 +189,11 @@ def main() -> None:
     parser.add_argument("--made", type=int, default=0, help="so many made-up cells")
     parser.add_argument("--seed", type=int, default=0, help="draws the made-up cells")
     parser.add_argument(
-        "--lost", type=float, default=0.0, help="the share of made-up runs that fail"
+        "--lost",
+        type=float,
+        nargs="+",
+        default=(0.0,),
+        help="the share of made-up runs that fail, or the beta distribution it is drawn from",
     )
     parser.add_argument("--alike", type=float, nargs="*", default=(1.0,), metavar="SHARE")
     parser.add_argument("--middle", type=float, nargs="*", default=(MIDDLE,), metavar="SHARE")
@@ -194,11 +216,13 @@ def main() -> None:
         found = [ask(cell) for cell in distinct_cells(asked.folders)]
         print_table("stored cells", [(one, None) for one in found if one], asked.middle)
     made = asked.made, asked.seed, asked.lost
+    lost = "{:.0%}" if len(asked.lost) == 1 else "beta({:g}, {:g})"
+    lost = lost.format(*asked.lost)
     for alike in asked.alike if asked.made else ():
         cells = [ask(few, many) for few, many in few_and_many(*made, alike)]
         known = [one for one in cells if one]
         own: list[Pair] = [(one, None) for one in known]
-        seeds = f"seeds alike at {alike:.0%} of the rates, {asked.lost:.0%} of the runs lost"
+        seeds = f"seeds alike at {alike:.0%} of the rates, {lost} of the runs lost"
         print_table(f"made-up cells, {seeds}", own, asked.middle)
         gains: list[Pair] = list(zip(known[::2], known[1::2], strict=False))
         print_table(f"differences of two of them, {seeds}", gains, asked.middle)

@@ -49,10 +49,10 @@ that differs from one says in what.
 
 W(τ) is a window: the decades of the widest contiguous range of learning rates where the mean score
 over seeds is at least τ, and somewhere the best to 0.01; ≥ where the grid ended first. In square
-brackets: where it should lie with other seeds (95 %;
-[how often that holds](decisions/intervals-over-seeds.md)). ~ marks a window that untrained runs of
-its grid may move by more than {TOLERANCE:g} decades; in braces where to, if there are too few seeds
-for square brackets. * marks the best score of a single seed.
+brackets: where it should lie with other seeds (95 %, as long as no more of them are lost than
+were; [how often that holds](decisions/intervals-over-seeds.md)). ~ marks a window that untrained
+runs of its grid may move by more than {TOLERANCE:g} decades; in braces where to, if there are too
+few seeds for square brackets. * marks the best score of a single seed.
 
 {THIN} marks a window inside which most rates have one seed, as a search for its edges leaves them.
 Where single seeds fail, [they go unseen](decisions/search-edges.md#lost-seeds), and such a window

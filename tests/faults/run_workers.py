@@ -334,6 +334,7 @@ def draw_data(acknowledge: Acknowledge, text: str, burnt: int) -> None:
 
 def end_by(acknowledge: Acknowledge, prefix: Path, what: str, *arguments: object) -> None:
     """The command line, which something happens to in its fifth step."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may be around the tests, not around it
     step = Population.train_step
     read_end, write_end = os.pipe()
 
