@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from recollect.cli import completing
-from recollect.cli.options import OneDevice, Plugins, load_plugins
+from recollect.cli.options import OneDevice, Plugins, as_path, load_plugins
 from recollect.cli.printing import render, say, show_step, write
 from recollect.errors import SpecError
 
@@ -117,7 +117,10 @@ def bench(
     ] = 0,
     precision: Annotated[str, typer.Option(help="fp32, tf32 or bf16")] = "bf16",
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a stored result; what got slower is red")
+        Path | None,
+        typer.Option(
+            parser=as_path, metavar="FILE", help="a stored result; what got slower is red"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, to be stored")] = False,
     device: OneDevice = "auto",

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from recollect.cli import completing
-from recollect.cli.options import Folder
+from recollect.cli.options import Folder, as_path
 from recollect.cli.printing import complain, complain_some, say, show_written, write
 from recollect.errors import StoreError
 
@@ -33,6 +33,7 @@ def export(
         typer.Option(
             "-o",
             "--output",
+            parser=as_path,
             metavar="PATH",
             help="file to write, or a folder for parquet or a tracker",
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recollect.cli.options import Folder, Plugins, load_plugins
+from recollect.cli.options import Folder, Plugins, as_path, load_plugins
 from recollect.cli.printing import complain, complain_some, render, say
 from recollect.errors import StoreError, command_text, noticing_damage
 
@@ -166,11 +166,18 @@ def _is_as_written(folder: Path, is_one_of_many: bool) -> bool:
 
 def merge(
     into: Annotated[
-        Path, typer.Argument(metavar="INTO", help="folder that takes over; made if there is none")
+        Path,
+        typer.Argument(
+            parser=as_path, metavar="INTO", help="folder that takes over; made if there is none"
+        ),
     ],
     others: Annotated[
         list[Path],
-        typer.Argument(metavar="FROM", help="folders of results, or folders of such folders"),
+        typer.Argument(
+            parser=as_path,
+            metavar="FROM",
+            help="folders of results, or folders of such folders",
+        ),
     ],
 ) -> None:
     """Join results of several machines: copy what is missing, never overwrite.

@@ -8,21 +8,36 @@ import typer
 from recollect.cli import completing
 
 
+def as_path(text: str) -> Path:
+    """An empty text is an unset variable more often than it is this folder."""
+    if not text:
+        raise typer.BadParameter("'' is no path; this folder is '.'")
+    return Path(text)
+
+
 def _as_they_stand(folders: list[Path]) -> list[Path]:
     from recollect.running.cluster.collect import collect_planned
 
     return collect_planned(folders)
 
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of results")]
+Folder = Annotated[Path, typer.Argument(parser=as_path, metavar="DIR", help="folder of results")]
 Folders = Annotated[
     list[Path],
-    typer.Argument(metavar="DIR", help="folders of results, read as one", callback=_as_they_stand),
+    typer.Argument(
+        parser=as_path,
+        metavar="DIR",
+        help="folders of results, read as one",
+        callback=_as_they_stand,
+    ),
 ]
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", metavar="DIR", help="folder for the results; an existing one is continued"
+        "--out",
+        parser=as_path,
+        metavar="DIR",
+        help="folder for the results; an existing one is continued",
     ),
 ]
 Device = Annotated[
@@ -38,7 +53,10 @@ OneDevice = Annotated[
 Plugins = Annotated[
     list[Path],
     typer.Option(
-        "--plugin", metavar="FILE.py", help="Python file that registers mixers; may be repeated"
+        "--plugin",
+        parser=as_path,
+        metavar="FILE.py",
+        help="Python file that registers mixers; may be repeated",
     ),
 ]
 Sets = Annotated[
@@ -102,7 +120,10 @@ Snapshots = Annotated[
     int | None, typer.Option(metavar="N", help="keep weights at N steps of the training as well")
 ]
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="write to this file instead")
+    Path | None,
+    typer.Option(
+        "-o", "--output", parser=as_path, metavar="FILE", help="write to this file instead"
+    ),
 ]
 
 

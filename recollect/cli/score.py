@@ -8,7 +8,16 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from recollect.cli import completing
-from recollect.cli.options import Device, Minutes, Out, Plugins, Sets, Workers, load_plugins
+from recollect.cli.options import (
+    Device,
+    Minutes,
+    Out,
+    Plugins,
+    Sets,
+    Workers,
+    as_path,
+    load_plugins,
+)
 from recollect.cli.printing import render, say
 from recollect.errors import command_text
 from recollect.running.budget import Budget
@@ -46,12 +55,16 @@ def score(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE|DIR", help="baselines to compare with: made by --save, or any results"
+            parser=as_path,
+            metavar="FILE|DIR",
+            help="baselines to compare with: made by --save, or any results",
         ),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="write the finished card there, as baselines"),
+        typer.Option(
+            parser=as_path, metavar="FILE", help="write the finished card there, as baselines"
+        ),
     ] = None,
     dry_run: Annotated[
         bool,

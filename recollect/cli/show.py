@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from recollect.cli import completing
-from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
+from recollect.cli.options import (
+    Folder,
+    Folders,
+    OneDevice,
+    Output,
+    Plugins,
+    as_path,
+    load_plugins,
+)
 from recollect.cli.printing import complain_some, render, say, show_step, write
 from recollect.errors import SpecError
 
@@ -121,6 +129,7 @@ def figure(
         typer.Option(
             "-o",
             "--output",
+            parser=as_path,
             metavar="FILE",
             help="ends in .png, .svg or .pdf; a table's also in .md or .tex",
         ),
@@ -142,7 +151,11 @@ def figure(
     ] = True,
     compare: Annotated[
         list[Path],
-        typer.Option(metavar="DIR", help="a second folder, drawn over the first; may be repeated"),
+        typer.Option(
+            parser=as_path,
+            metavar="DIR",
+            help="a second folder, drawn over the first; may be repeated",
+        ),
     ] = [],  # noqa: B006
     where: Annotated[
         list[str],

@@ -1,13 +1,18 @@
 """What the command line offers: the list of all options, frozen; help, version."""
 
+import inspect
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Annotated, get_args, get_origin, get_type_hints
 
+import pytest
 import typer
 
 import recollect
 from recollect.cli import app as cli
+from recollect.cli.options import as_path
 
 
 def test_nothing_asked_is_help(command):
@@ -134,3 +139,29 @@ def test_every_command_and_option_is_explained():
         assert entry.help, name
         for parameter in entry.params:
             assert parameter.help, f"{name} {parameter.name}"
+
+
+def test_every_path_refuses_an_empty_text():
+    """An unset variable must not mean this folder."""
+    paths = 0
+    for name, entry in typer.main.get_command(cli.app).commands.items():
+        hints = get_type_hints(inspect.unwrap(entry.callback), include_extras=True)
+        for parameter, hint in hints.items():
+            if get_origin(hint) is not Annotated:
+                continue
+            kind, asked, *_ = get_args(hint)
+            if Path in (kind, *get_args(kind)):
+                assert asked.parser is as_path, f"{name} {parameter}"
+                paths += 1
+    assert paths > 30
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "m.toml", "--out", ""), ("status", ""), ("report", "out", "-o", "")]
+)
+def test_an_empty_text_is_no_path(command, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    said = command(*words)
+    assert (said.code, said.out) == (2, "")
+    assert "'' is no path; this folder is '.'; see `recollect " in said.err
+    assert list(tmp_path.iterdir()) == []

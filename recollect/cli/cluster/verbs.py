@@ -9,7 +9,7 @@ from recollect.cli import completing
 from recollect.cli.cluster.drafting import draft, require_plugins
 from recollect.cli.cluster.following import sleep_unless
 from recollect.cli.cluster.view import counted, say_collected, show_plan
-from recollect.cli.options import Folder, OneDevice, Plugins, Sets, load_plugins
+from recollect.cli.options import Folder, OneDevice, Plugins, Sets, as_path, load_plugins
 from recollect.cli.printing import complain, say
 from recollect.errors import SpecError, command_text
 
@@ -24,7 +24,10 @@ def submit(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="folder on a disk all machines see")
+        Path | None,
+        typer.Option(
+            "--out", parser=as_path, metavar="DIR", help="folder on a disk all machines see"
+        ),
     ] = None,
     slurm: Annotated[bool, typer.Option("--slurm", help="one array of Slurm tasks")] = False,
     ray: Annotated[bool, typer.Option("--ray", help="tasks of Ray; waits until they end")] = False,
