@@ -5,6 +5,7 @@ steps until the task is solved; and the number of missing runs.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from recollect.analysis.cells import Cell, Rate
 from recollect.analysis.curves import Curves, steps_to_solve
@@ -27,10 +28,14 @@ class CellSummary:
     tau: float
     best: Rate | None
     window: Window | None
-    spread: SeedSpread | None
     luck: float  # G(4) over the default search range
     solved_seeds: int  # at the best rate, out of len(best.scores)
     steps_to_solve: float | None  # at the best rate, median over seeds
+
+    @cached_property
+    def spread(self) -> SeedSpread | None:
+        """Its interval takes about 20 ms to draw, so it is drawn where it is shown."""
+        return seed_spread(self.cell, self.tau)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,6 @@ def _summary(cell: Cell, curves: Curves, tau: float) -> CellSummary:
         tau=tau,
         best=best,
         window=window,
-        spread=seed_spread(cell, tau),
         luck=grid_luck(window),
         solved_seeds=sum(score >= tau for score in best.scores.values()) if best else 0,
         steps_to_solve=steps_to_solve(best, curves, tau) if best else None,

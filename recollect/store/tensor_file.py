@@ -105,7 +105,9 @@ class TensorFormat:
             return self._header(path, self._body(path, key))
         try:
             os.close(open_regular(path))
-            with safetensors.safe_open(path, "pt") as file:
+            # The metadata are the same for all frameworks. For torch the file would be opened a
+            # second time, and one that was removed meanwhile would be a RuntimeError.
+            with safetensors.safe_open(path, "numpy") as file:
                 header: Header = json.loads(file.metadata()[_KEY])
                 del header[_CHECKSUM]
                 return header

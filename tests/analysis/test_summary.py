@@ -6,11 +6,15 @@ import pytest
 from rows_made import make_row, make_sweep
 
 from recollect.analysis import (
+    TAU,
+    closing,
     find_missing,
     group_cells,
     missing_text,
     remaining_s,
+    sentence,
     summarise,
+    summary,
 )
 from recollect.analysis.summary import WIDTH_POWER
 
@@ -138,3 +142,16 @@ def test_the_context_is_the_length_of_rows_made_of_strings():
     task = {"name": "copying", "context": 192}
     copying = replace(copying, spec=copying.spec | {"task": task})
     assert remaining_s(group_cells([timed, copying])) == [0.0, pytest.approx(10.0 * 3)]
+
+
+def test_intervals_are_drawn_only_where_they_are_shown(monkeypatch):
+    """Else the end of a sweep of a thousand cells would wait for as many intervals."""
+    asked = []
+    monkeypatch.setattr(summary, "seed_spread", lambda cell, tau: asked.append((cell.mixer, tau)))
+    cells = group_cells([make_row(model={"width": width}) for width in range(8, 40)])
+    found = summarise(cells, {})
+    assert len(closing(found, {row.run_id for row in cells[3].rows})) == 2
+    assert [sentence(one) for one in found]
+    assert asked == []
+    assert found[3].spread is found[3].spread is None
+    assert asked == [(cells[3].mixer, TAU)]

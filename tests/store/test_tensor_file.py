@@ -5,6 +5,7 @@ The files in fixtures/ were written by recollect/checkpoint.py and recollect/kee
 be4d9e8.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import safetensors.torch
 import torch
 
 from recollect.errors import StoreError
-from recollect.store import checkpoint, weights
+from recollect.store import checkpoint, tensor_file, weights
 from recollect.store.tensor_file import TensorFormat
 from recollect.store.weights import WeightsHeader
 from recollect.training.environment import Environment
@@ -85,3 +86,28 @@ def test_one_layout_is_not_taken_for_the_other(tmp_path):
     for read in (PLAIN.read, PLAIN.read_header):
         with pytest.raises(StoreError, match="damaged or foreign"):
             read(tmp_path / "foreign")
+
+
+def test_reading_a_header_opens_a_file_that_others_may_remove_but_once(tmp_path, monkeypatch):
+    """Safetensors opens a file a second time for torch; if it has gone, torch raises an error that
+    says nothing about files.
+    """
+
+    def opened_again(name, *_arguments, **_options):
+        raise RuntimeError(f"unable to open file <{name}> in read-only mode")
+
+    path = tmp_path / "file"
+    PLAIN.write(path, {"step": 3}, TENSORS)
+    monkeypatch.setattr(torch.UntypedStorage, "from_file", opened_again)
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        safetensors.safe_open(path, "pt")
+    assert PLAIN.read_header(path) == {"step": 3}
+
+    def opened_and_removed(path):
+        handle = os.open(path, os.O_RDONLY)
+        path.unlink()
+        return handle
+
+    monkeypatch.setattr(tensor_file, "open_regular", opened_and_removed)
+    with pytest.raises(FileNotFoundError):
+        PLAIN.read_header(path)

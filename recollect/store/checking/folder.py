@@ -72,7 +72,8 @@ def _checkpoints(folder: Path, key: bytes) -> tuple[int, list[str]]:
             checkpoint.load(path, key)
             found += 1
         except StoreError as error:
-            findings.append(_line(error))
+            if path.exists():  # else removed since the folder was listed
+                findings.append(_line(error))
     return found, findings
 
 
@@ -82,6 +83,8 @@ def _weights(folder: Path) -> tuple[int, list[str]]:
         try:
             header, _ = weights.read(path)
             found += 1
+        except FileNotFoundError:
+            continue  # removed since the folder was listed
         except (OSError, StoreError) as error:
             findings.append(_line(error))
             continue
