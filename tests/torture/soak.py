@@ -140,8 +140,8 @@ def _watch(
             continue
         with Store.open(out, read_only=True) as store:
             counts = store.counts()
-        if not counts["done"]:
-            continue  # still starting
+        if counts["done"] in (0, PACKS * RUNS_A_PACK):
+            continue  # still starting, or reading all results to say what came out
         looks.append(
             Look(
                 time.monotonic(),
