@@ -1,4 +1,4 @@
-"""What a salvage returns and says, fault by fault; test_store_damage.py has pages of random bytes."""
+"""What a salvage returns and says, fault by fault; random pages are in test_store_damage.py."""
 
 import sqlite3
 from pathlib import Path
