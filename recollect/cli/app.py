@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import about, completing, drawing, exporting, folders, score, show, train
+from recollect.cli import about, completing, exporting, folders, score, show, train
 from recollect.cli.cluster import verbs as cluster
 from recollect.cli.printing import complain, say
 from recollect.errors import (
@@ -80,7 +80,7 @@ for verb in (
     show.report,
     show.watch,
     show.inspect,
-    drawing.figure,
+    exporting.figure,
     show.claims,
     train.failures,
     exporting.export,
