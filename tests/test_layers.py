@@ -83,6 +83,17 @@ def test_prose_is_at_most_a_hundred_columns_wide():
                 assert len(line) <= MOST_COLUMNS, f"{path.relative_to(root)}:{number}"
 
 
+@pytest.mark.parametrize("folder", [*FOLDERS, "results", "."])
+def test_specifications_and_the_page_are_at_most_a_hundred_columns_wide(folder):
+    root = PACKAGE.parent
+    found = (root / folder).glob("*" if folder == "." else "**/*")
+    kinds = {".toml", ".html", ".css", ".js"}
+    for path in found:
+        if path.suffix in kinds and not path.name.endswith(".min.js"):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                assert len(line) <= MOST_COLUMNS, f"{path.relative_to(root)}:{number}"
+
+
 def test_contributing_shows_these_layers():
     root = PACKAGE.parent
     script = runpy.run_path(str(root / "docs/graph.py"))

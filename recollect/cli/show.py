@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from recollect.cli.options import (
-    Folder,
-    Folders,
-    OneDevice,
-    Output,
-    Plugins,
-    load_plugins,
-)
+from recollect.cli.options import Folder, Folders, OneDevice, Output, Plugins, load_plugins
 from recollect.cli.printing import complain_some, render, say, show_step, write
 from recollect.errors import SpecError
 

@@ -73,6 +73,7 @@ class Pack:
         # The members of each checkpoint of this pack.
         self._saved_as = {choice.saved.run_ids} if choice.saved else set()
         self.began_from, self._drift = choice.saved, choice.drift
+        self._code = code_digest()  # now: the files may change while the pack trains
         self._wall_s = {run_id: choice.wall_s.get(run_id, 0.0) for run_id in claims}
         self._clock = self._saved_at = time.monotonic()
         self._wait_s = SAVE_EVERY_S
@@ -202,7 +203,7 @@ class Pack:
             state_size=population.model.state_size(),
             device=here.device,
             threads=here.threads,
-            versions={**here.versions, "code": code_digest()},
+            versions={**here.versions, "code": self._code},
             drift=self._drift,
         )
 

@@ -9,7 +9,7 @@ import torch
 
 import recollect
 from recollect.errors import SpecError, Stopped
-from recollect.running import engine
+from recollect.running import engine, pack
 from recollect.running.budget import Budget
 from recollect.running.events import (
     Event,
@@ -52,6 +52,18 @@ def numbers(results: recollect.Results) -> list[tuple[Any, ...]]:
     return [
         (row.run_id, row.status, row.steps, row.accuracy, row.test_loss) for row in results.rows
     ]
+
+
+def test_rows_name_the_code_that_a_pack_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pack, "code_digest", lambda: "as begun")
+
+    def edit(event: Event) -> None:
+        if isinstance(event, PackStarted):
+            monkeypatch.setattr(pack, "code_digest", lambda: "edited meanwhile")
+
+    one = build_sweep({**TABLE, "sweep": {}})
+    engine.train(tmp_path, [one], device="cpu", listen=edit)
+    assert {row.versions["code"] for row in recollect.Results.load(tmp_path).rows} == {"as begun"}
 
 
 def test_a_sweep_is_planned_trained_and_told(tmp_path: Path):

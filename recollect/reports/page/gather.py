@@ -31,7 +31,6 @@ from recollect.running.results import RunSet
 from recollect.store import Store
 from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.joining.folders import find_stores
-from recollect.store.records import StoredSweep
 
 if TYPE_CHECKING:
     from recollect.reports.score.baselines import Baselines
@@ -76,7 +75,7 @@ def gather(folders: Sequence[Path], results: RunSet | None = None) -> Evidence:
     stores = find_stores(folders)
     sources, notes, facts = _origins(folders, stores)
     cards = _cards(stores)
-    beside = _beside(results, stores, cards)
+    beside = _beside(results, sources, cards)
     context = Context(
         sources=sources,
         notes=[
@@ -158,17 +157,14 @@ def _cards(stores: Sequence[Path]) -> "list[FolderCard]":
 
     found: list[FolderCard] = []
     for folder in stores:
-        found += folder_cards(folder, [sweep.name for sweep in _sweeps(folder)])
+        with Store.open(folder, read_only=True) as store:
+            names = [sweep.name for sweep in store.sweeps()]
+        found += folder_cards(folder, names)
     return found
 
 
-def _sweeps(folder: Path) -> list[StoredSweep]:
-    with Store.open(folder, read_only=True) as store:
-        return store.sweeps()
-
-
 def _beside(
-    results: RunSet, stores: Sequence[Path], cards: "Sequence[FolderCard]"
+    results: RunSet, sources: Sequence[Source], cards: "Sequence[FolderCard]"
 ) -> "list[tuple[Baselines, str]]":
     """What is drawn together with the rows, with words about it: the baselines of cards, and for
     the demo the same mixers at the study's size.
@@ -180,7 +176,7 @@ def _beside(
         for card in cards
         if (rows := card.others.rows)
     ]
-    if any(is_demo(sweep.source) for folder in stores for sweep in _sweeps(folder)):
+    if any(is_demo(source.text) for source in sources):
         mixers = {row.spec["model"]["mixer"]["name"] for row in results.rows}
         if shown := at_study_size(mixers):
             text = "of the same mixers at the study's size, under the recipe study"

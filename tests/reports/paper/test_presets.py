@@ -250,11 +250,6 @@ def test_choices_where_the_study_is_silent_are_said():
         ), name
 
 
-def test_no_line_is_too_long():
-    for name, scale in EVERY:
-        assert all(len(line) <= 100 for line in preset_text(name, scale).splitlines()), name
-
-
 # ---- by name ----
 
 
