@@ -96,6 +96,7 @@ class Group:
     strict: bool
     recipe: Mapping[str, Any]
     choices: tuple[str, ...]  # settings that the study leaves open and that are not the defaults
+    varied: Role | None = None  # the role that has not its plainest variant
     tau: float = TAU  # the score from which a rate belongs to a window
     kept: Kept = field(default_factory=dict)
     brief: bool = False  # numbers without texts
@@ -333,8 +334,8 @@ def find_groups(
     """The groups that can be compared, ordered by increasing number of deviations.
 
     For each recipe there is a group with the plainest variant of every role. If `strict`, there is
-    also a group for every other variant of one role, together with the plainest variants of the
-    other roles.
+    also a group for every other variant of one role that was trained, together with the plainest
+    variants of the other roles.
     """
     by_recipe: dict[str, list[Subject]] = {}
     for subject in subjects:
@@ -355,13 +356,13 @@ def _variants(
     if not by_role:
         return []
     plainest = {role: min(variants, key=len) for role, variants in by_role.items()}
-    chosen = [plainest]
+    chosen: list[tuple[Role | None, dict[Role, tuple[str, ...]]]] = [(None, plainest)]
     if strict:
         chosen += [
-            {**plainest, role: variant}
+            (role, {**plainest, role: variant})
             for role in by_role
-            for variant in by_role[role]
-            if variant != plainest[role]
+            for variant, own in by_role[role].items()
+            if variant != plainest[role] and any(one.cell.scored_runs for one in own)
         ]
     common = [] if strict else open_choices(subjects[0].recipe)
     return [
@@ -374,8 +375,9 @@ def _variants(
                 *common,
                 *(f"{role.name}: {text}" for role, variant in choice.items() for text in variant),
             ),
+            varied=varied,
         )
-        for choice in chosen
+        for varied, choice in chosen
     ]
 
 

@@ -85,7 +85,11 @@ def _judge_one(
     is_open = counted.outcome in OPEN_OUTCOMES
     known = counted.holding or counted.failing
     reduced = "" if known else _reduced(claim, subjects, curves, kept)
-    others = [_otherwise(other, said, counted) for other, _, said in decided[1:]]
+    others = [
+        _otherwise(other, said, counted)
+        for other, checked, said in decided[1:]
+        if _depends_on_variant(other, checked)
+    ]
     return Verdict(
         claim=claim,
         recipe=recipe,
@@ -93,7 +97,7 @@ def _judge_one(
         numbers=_numbers(claim, counted, cells, bool(groups))
         if covered
         else "this recipe says nothing about the task",
-        remark=_remark(claim, _with_choices(group, bool(decided)), join(others), reduced),
+        remark=_remark(claim, _with_choices(group, bool(decided)), " ".join(others), reduced),
         cells=cells,
         resampled=_resampled(claim, group, resamples) if decided and claim.is_drawn else (),
         by_tau=_by_tau(claim, group) if claim.has_window and decided else (),
@@ -212,6 +216,12 @@ def _remark(claim: Claim, choices: str, others: str, reduced: str) -> str:
 
 def _with_choices(group: Group, decided: bool) -> str:
     return f"Decided with {join(group.choices)}." if group.choices and decided else ""
+
+
+def _depends_on_variant(group: Group, cells: Sequence[CellCheck]) -> bool:
+    """Whether a decided cell is of the model that the group varies, if any cell is."""
+    of_variant = [cell.check.holds for cell in cells if cell.role == group.varied]
+    return group.varied is None or not of_variant or any(x is not None for x in of_variant)
 
 
 def _otherwise(group: Group, counted: Tally, first: Tally) -> str:
