@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 VARIABLE = "RECOLLECT_KERNELS"
+HOPPER_SHARED = 227 * 1024
 _allowed = True
 
 
@@ -56,6 +57,21 @@ def product_precision(exact: Literal["ieee", "tf32x3"]) -> str:
     two, and need fewer registers.
     """
     return exact if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def shared_memory(like: Tensor) -> int:
+    """Return the bytes of shared memory that one program of a kernel may use on this GPU.
+
+    A kernel that needs more cannot start there. Without a GPU kernels are interpreted, as if there
+    were one of Hopper's.
+    """
+    return _shared_memory(like.device) if like.is_cuda else HOPPER_SHARED
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    about = torch.cuda.get_device_properties(device)
+    return int(about.shared_memory_per_block_optin)  # type: ignore[attr-defined]  # not in stubs
 
 
 @cache

@@ -12,7 +12,7 @@ Shapes: P population, M rows, G groups of one member, I inputs, O outputs.
 import torch
 from torch import Tensor
 
-GROUP_ROWS = 4096  # at least, in a group
+GROUP_ROWS = 1024  # at least, in a group
 
 
 def linear(x: Tensor, weight_PIO: Tensor, bias_PO: Tensor | None = None) -> Tensor:

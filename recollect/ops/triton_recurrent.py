@@ -17,12 +17,12 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 
 ROWS = 64  # rows of a product on Hopper
-# Bytes of weights on chip, out of 227 KB: an LSTM of width 128 in bfloat16, of 64 in float32.
-LARGEST = 128 * 1024
 
 
-def weights_fit(gates: int, width: int, dtype: torch.dtype) -> bool:
-    return gates * _channels(width) ** 2 * dtype.itemsize <= LARGEST
+def weights_bytes(gates: int, width: int, dtype: torch.dtype) -> int:
+    """Return the shared memory of a program: the weights of all gates and two tiles of rows."""
+    padded = _channels(width)
+    return (gates * padded + 2 * ROWS) * padded * dtype.itemsize
 
 
 def launch(kernel: Any, tensors: tuple[Tensor, ...], h_PBLD: Tensor, **constants: Any) -> None:

@@ -1,8 +1,9 @@
 """Linear attention whose scores have a gate per row and one per column; equations in plain.py."""
 
+import torch
 from torch import Tensor
 
-from recollect.ops.dispatch import use_triton
+from recollect.ops.dispatch import shared_memory, use_triton
 from recollect.ops.gated_scores import plain
 
 
@@ -22,6 +23,8 @@ def gated_scores(
     if use_triton(q_PBGKD, k_PBGLD, v_PBHLE):
         from recollect.ops.gated_scores import triton_kernel
 
-        if triton_kernel.fits(q_PBGKD, v_PBHLE):
+        keys, values = q_PBGKD.shape[-1], v_PBHLE.shape[-1]
+        dtype = torch.promote_types(q_PBGKD.dtype, v_PBHLE.dtype)
+        if triton_kernel.fits(keys, values, dtype, shared_memory(v_PBHLE)):
             return triton_kernel.gated_scores(*arguments)
     return plain.gated_scores(*arguments)

@@ -44,9 +44,25 @@ WIDEST = 256  # channels that a program adds up in addition: 128 floats per thre
 WIDEST_EXACT = 128
 
 
-def fits(q: Tensor, v: Tensor) -> bool:
-    exact = torch.float32 in (q.dtype, v.dtype) and product_precision("tf32x3") != "tf32"
-    return max(q.shape[-1], v.shape[-1]) <= (WIDEST_EXACT if exact else WIDEST)
+def fits(keys: int, values: int, dtype: torch.dtype, shared: int) -> bool:
+    widest = WIDEST_EXACT if _is_exact(dtype) else WIDEST
+    return max(keys, values) <= widest and shared_bytes(keys, values, dtype) <= shared
+
+
+def shared_bytes(keys: int, values: int, dtype: torch.dtype) -> int:
+    """Return the most shared memory of a program: three blocks of positions; five, and their gates,
+    if those of the next step are loaded ahead.
+    """
+    narrow, wide = sorted(_padded(size) for size in (keys, values))
+    channels, gates = 2 * wide + narrow, 0
+    if _is_loaded_ahead(keys, values, dtype):
+        channels, gates = 3 * wide + 2 * narrow, torch.float64.itemsize
+    exact = 2 if _is_exact(dtype) else 1
+    return BLOCK * (channels * dtype.itemsize * exact + gates)
+
+
+def _is_exact(dtype: torch.dtype) -> bool:
+    return dtype == torch.float32 and product_precision("tf32x3") != "tf32"
 
 
 def gated_scores(
@@ -124,27 +140,39 @@ def _launch(
     summed = gradients and groups < heads
     block, across = _block(outer), _block(inner)
     product_width, made_width = read[0].shape[4], made.shape[4]
-    # Bytes per position. Up to 512, two programs fit on a multiprocessor even though the next step
-    # of a walk is loaded during this one; beyond 1024 (float32) four warps would not have the
-    # registers to load a block.
+    # Bytes per position. Beyond 1024 (float32) four warps would not have the registers to load a
+    # block.
     carried = (product_width + made_width) * made.element_size()
-    # With 7 or 8 channels in tiles of 16 that are loaded ahead, Triton 3.6 computes wrong sums
-    # (docs/decisions/triton-faults-on-hopper.md); wide tiles were correct.
-    overlapped = carried <= 512 and inner > across and min(product_width, made_width) >= BLOCK
+    overlapped = inner > across and _is_loaded_ahead(product_width, made_width, made.dtype)
     _walk[(population * batch * (groups if summed else heads) * triton.cdiv(outer, block),)](
         *_strided(*read, made, made if own is None else own), *gates, sums, diagonal,
         batch, heads, queries, length, product_width, made_width,
         KEYS=keys, GRADIENTS=gradients, SHARED=groups < heads, EVERYWHERE=where is None, R=block,
         C=across,
-        PRODUCT=max(16, triton.next_power_of_2(product_width)), MADE=max(16,
-        triton.next_power_of_2(made_width)),
+        PRODUCT=_padded(product_width), MADE=_padded(made_width),
         PRECISION=product_precision("tf32x3"),
         num_warps=4 if carried <= 1024 else 8, num_stages=2 if overlapped else 1,
     )  # fmt: skip
 
 
+def _is_loaded_ahead(product_width: int, made_width: int, dtype: torch.dtype) -> bool:
+    """Whether the next step of a walk may be loaded during this one.
+
+    Up to 512 bytes per position two programs then still fit on a multiprocessor. With 7 or 8
+    channels in tiles of 16, Triton 3.6 computes wrong sums
+    (docs/decisions/triton-faults-on-hopper.md); wide tiles were correct.
+    """
+    is_light = (product_width + made_width) * dtype.itemsize <= 512
+    return is_light and min(product_width, made_width) >= BLOCK
+
+
 def _block(positions: int) -> int:
-    return min(BLOCK, max(16, triton.next_power_of_2(positions)))
+    return min(BLOCK, _padded(positions))
+
+
+def _padded(size: int) -> int:
+    """Return the size of a tile's axis."""
+    return max(16, triton.next_power_of_2(size))
 
 
 def _dense(x: Tensor) -> Tensor:

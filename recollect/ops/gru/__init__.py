@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from recollect.ops.channels_first import product_dtype
-from recollect.ops.dispatch import use_triton
+from recollect.ops.dispatch import shared_memory, use_triton
 from recollect.ops.gru import plain
 from recollect.ops.gru.plain import gru_step
 from recollect.ops.linear import linear
@@ -20,7 +20,7 @@ def gru(
         from recollect.ops.gru import triton_kernel
 
         width = recur_PDG.shape[1]
-        if triton_kernel.fits(width, product_dtype(x_PBLD)):
+        if triton_kernel.fits(width, product_dtype(x_PBLD), shared_memory(x_PBLD)):
             product_PBLG = linear(x_PBLD, into_PDG)
             both = bias_PG[:, : 2 * width] + recur_bias_PG[:, : 2 * width]  # of r and z
             # The reset gate is applied between the two biases of n.

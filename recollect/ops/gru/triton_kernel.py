@@ -38,14 +38,18 @@ from recollect.ops.triton_recurrent import (
     store_gate,
     tanh,
     weights,
-    weights_fit,
+    weights_bytes,
 )
 
 GATES = 3
 
 
-def fits(width: int, dtype: torch.dtype) -> bool:
-    return weights_fit(GATES, width, dtype)
+def fits(width: int, dtype: torch.dtype, shared: int) -> bool:
+    return shared_bytes(width, dtype) <= shared
+
+
+def shared_bytes(width: int, dtype: torch.dtype) -> int:
+    return weights_bytes(GATES, width, dtype)
 
 
 def gru(x_PBLG: Tensor, bias_PF: Tensor, recur_PDG: Tensor) -> Tensor:

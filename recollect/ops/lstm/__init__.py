@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from recollect.ops.channels_first import product_dtype
-from recollect.ops.dispatch import use_triton
+from recollect.ops.dispatch import shared_memory, use_triton
 from recollect.ops.linear import linear
 from recollect.ops.lstm import plain
 from recollect.ops.lstm.plain import lstm_step
@@ -18,7 +18,7 @@ def lstm(
     if use_triton(x_PBLD):
         from recollect.ops.lstm import triton_kernel
 
-        if triton_kernel.fits(recur_PDG.shape[1], product_dtype(x_PBLD)):
+        if triton_kernel.fits(recur_PDG.shape[1], product_dtype(x_PBLD), shared_memory(x_PBLD)):
             product_PBLG = linear(x_PBLD, into_PDG)
             return triton_kernel.lstm(product_PBLG, bias_PG + recur_bias_PG, recur_PDG)
     return plain.lstm(x_PBLD, into_PDG, bias_PG, recur_PDG, recur_bias_PG)

@@ -34,10 +34,27 @@ LONGEST, MOST_MASKED = 128, 64 * 64
 WIDEST = 128
 
 
-def fits(queries: int, length: int, width: int, is_masked: bool) -> bool:
+def fits(
+    queries: int, length: int, width: int, is_masked: bool, dtype: torch.dtype, shared: int
+) -> bool:
+    """Whether one program can hold a sequence with so many bytes of shared memory."""
     if is_masked and max(16, queries) * length > MOST_MASKED:
         return False
-    return length <= LONGEST and width <= WIDEST
+    is_small = length <= LONGEST and width <= WIDEST
+    return is_small and shared_bytes(queries, length, width, dtype) <= shared
+
+
+def shared_bytes(queries: int, length: int, width: int, dtype: torch.dtype) -> int:
+    """Return the most shared memory of a program, the backward's: q, dy, k, v and the gradient of
+    the scores.
+    """
+    rows, keys, columns = (padded(size) for size in (queries, length, width))
+    return (2 * (rows + keys) * columns + rows * keys) * dtype.itemsize
+
+
+def padded(size: int) -> int:
+    """Return the size of a tile's axis."""
+    return max(16, triton.next_power_of_2(size))
 
 
 def causal_attention(
@@ -186,9 +203,7 @@ def _launch(
         arguments += [tensor, *tensor.stride()]
     for shift in shift_arguments(biases):
         arguments += shift
-    block_queries, block_length, block_width = (
-        max(16, triton.next_power_of_2(size)) for size in (queries, length, width)
-    )
+    block_queries, block_length, block_width = map(padded, (queries, length, width))
     small = block_length * block_width <= 64 * 64 and (kernel is _forward or where is not None)
     kernel[(population * batch * heads,)](
         *arguments,

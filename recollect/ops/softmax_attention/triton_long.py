@@ -37,6 +37,7 @@ from recollect.ops.softmax_attention.triton_kernel import (
     kept_tensors,
     like_product,
     mask_arguments,
+    padded,
     parts_of,
     places_of,
     shift_arguments,
@@ -48,8 +49,17 @@ from recollect.ops.triton_rows import sum_blocks
 WIDEST = 256
 
 
-def fits(width: int) -> bool:
-    return width <= WIDEST
+def fits(width: int, dtype: torch.dtype, shared: int) -> bool:
+    return width <= WIDEST and shared_bytes(width, dtype) <= shared
+
+
+def shared_bytes(width: int, dtype: torch.dtype) -> int:
+    """Return the most shared memory of a program: six tiles, of q, dy, k, v and their products, or
+    the scores instead of one of them.
+    """
+    columns = padded(width)
+    most = _most_positions(columns)
+    return (5 * columns + max(columns, most)) * most * dtype.itemsize
 
 
 def causal_attention(
@@ -179,7 +189,7 @@ def _launch(
     q_shift, _, v_shift = shift_arguments(biases)
     # The largest tiles whose numbers stay in a program's registers. Wide queries need more of them
     # where each tile gets its bias anew.
-    most_keys = most_queries = 64 if block_width <= 128 else 32
+    most_keys = most_queries = _most_positions(block_width)
     if by_keys:
         most_queries = 32 if block_width <= 128 or q_shift[0] is None else 16
     sizes = {
@@ -212,6 +222,11 @@ def _launch(
         num_stages=1,
     )
     return sum_blocks(shares).view(population, parts, heads, width) if parts else None
+
+
+def _most_positions(block_width: int) -> int:
+    """Return the most positions of a tile."""
+    return 64 if block_width <= 128 else 32
 
 
 @triton.jit

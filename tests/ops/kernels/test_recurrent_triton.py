@@ -103,11 +103,3 @@ def test_nothing_is_kept_without_gradients(kernel, plain, gates):
     with torch.no_grad():
         found = kernel(*tensors)
     assert torch.equal(found, outcome(kernel, tensors, [torch.float32] * 3)[0])
-
-
-@pytest.mark.parametrize("module", [lstm_triton, gru_triton], ids=["lstm", "gru"])
-def test_what_does_not_fit_on_chip_is_refused(module):
-    assert module.fits(128, torch.bfloat16)
-    assert module.fits(64, torch.float32)
-    assert not module.fits(65, torch.float32)
-    assert not module.fits(256, torch.bfloat16)

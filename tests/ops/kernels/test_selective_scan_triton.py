@@ -12,6 +12,7 @@ import recollect.training.population  # noqa: F401  (tells MKL not to let sums d
 from recollect.ops.selective_scan import plain
 
 kernels = pytest.importorskip("recollect.ops.selective_scan.triton_kernel")
+walks = pytest.importorskip("recollect.ops.selective_scan.triton_scan")
 gates = pytest.importorskip("recollect.ops.silu_gate.triton_kernel")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -152,6 +153,7 @@ def test_strided_inputs_and_gradient():
     assert_close(outcome(scan, tensors), outcome(one_by_one, [x.double() for x in tensors]), 5e-6)
 
 
+@pytest.mark.skipif(DEVICE == "cuda", reason="a GPU's library chooses products by their number")
 def test_members_alone_as_in_company():
     tensors = made((3, 3, 9, 5, 4, 2))
 
@@ -162,6 +164,29 @@ def test_members_alone_as_in_company():
         return [y.detach(), *torch.autograd.grad(y, leaves, leaves[0].detach().cos())]
 
     together, alone = members(tensors), members([x[1:2] for x in tensors])
+    assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, together, strict=True))
+
+
+def test_walks_alone_as_in_company():
+    """The part of the operation between its products, on a GPU too."""
+    P, B, L, E, N = 3, 3, 9, 5, 4
+    generator = torch.Generator().manual_seed(7)
+    shapes = [(P, B, L, E)] * 3 + [(P, N, E)] + [(P, B, L, N)] * 2 + [(P, E)]
+    dy, u, delta, a, b, c, skip = (
+        torch.rand(shape, generator=generator).to(DEVICE) for shape in shapes
+    )
+    steps_B = torch.full((B,), L, dtype=torch.int32, device=DEVICE)
+
+    def walk(*members: Tensor) -> list[Tensor]:
+        # A slice may begin where a kernel cannot load several numbers at once, an allocation not.
+        dy, u, delta, a, b, c, skip = (x.clone() for x in members)
+        y, borders = walks.run_forward(u, delta, -a, b, c, skip, steps_B, True)
+        draw, db, dc = torch.empty_like(u), torch.empty_like(b), torch.empty_like(c)
+        gradients = walks.run_backward(dy, u, delta, -a, b, c, skip, steps_B, borders, draw, db, dc)
+        return [y, draw, db, dc, *gradients]
+
+    inputs = dy, u, delta, a, b, c, skip
+    together, alone = walk(*inputs), walk(*(x[1:2] for x in inputs))
     assert all(torch.equal(one, other[1:2]) for one, other in zip(alone, together, strict=True))
 
 

@@ -2,11 +2,14 @@
 that for short sequences, and that which walks through tiles.
 """
 
+from types import ModuleType
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recollect.ops.dispatch import shared_memory
 from recollect.ops.dropout import Mask
 from recollect.ops.softmax_attention import plain as plain_form
 
@@ -22,6 +25,19 @@ SHAPES = [(1, 1, 1, 1, 1), (2, 3, 2, 17, 8), (1, 2, 1, 64, 64), (3, 1, 1, 33, 65
 SHAPES += (
     [(4, 64, 1, 64, 64), (2, 32, 4, 128, 32), (2, 16, 1, 100, 128)] if DEVICE == "cuda" else []
 )
+
+
+def skip_if_too_large(kernel: ModuleType, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Skip what an operation would not give to the kernel on this GPU."""
+    length, width = shape[3:]
+    shared = shared_memory(torch.empty(0, device=DEVICE))
+    bytes_needed = (
+        kernel.shared_bytes(length, length, width, dtype)
+        if kernel is attention
+        else kernel.shared_bytes(width, dtype)
+    )
+    if bytes_needed > shared:
+        pytest.skip(f"needs {bytes_needed} bytes of shared memory, of {shared}")
 
 
 def parts(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -54,6 +70,7 @@ DTYPES = [(torch.float32, 2e-6), *([(torch.bfloat16, 2e-2)] if DEVICE == "cuda" 
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_outputs_and_gradients_are_those_of_the_plain_form(shape, dtype, tolerance):
+    skip_if_too_large(attention, shape, dtype)
     tensors = parts(shape, dtype)
     found = results(attention.causal_attention, *tensors)
     wanted = results(reference, *(x.double() for x in tensors))
@@ -252,6 +269,7 @@ def least_scale(wanted: list[Tensor]) -> float:
 )
 def test_parts_of_one_product_come_with_its_bias(kernel, shape, share, asked):
     """The gradient of the product is one tensor, that of the bias its sum over rows."""
+    skip_if_too_large(kernel, shape, torch.float32)
     tensors, g, where_BK = joint_tensors(shape, asked)
     mask = mask_of(shape[0], share)
     found = joint_results(kernel, tensors, g, where_BK, mask)
