@@ -67,7 +67,7 @@ def test_a_diverged_run_is_a_cross_at_zero_in_its_colour():
     diverged = [row for row in rows if row.status == "diverged" and _is(row, "mamba", 64, 64)]
     assert diverged
     ax = figure.axes[0]
-    style = styles_of(select_cells(DEFINITIONS["fig1"], rows))["Mamba"]
+    style = styles_of(select_cells(DEFINITIONS["fig1"], rows).cells)["Mamba"]
     crosses = [
         line
         for line in ax.get_lines()
@@ -97,14 +97,30 @@ def test_rates_without_a_result_are_rings_and_panels_without_runs_are_hatched():
     assert {"planned, no result", "not run, or no result"} <= set(legend(figure))
 
 
+def test_a_variant_without_any_result_is_left_out_and_named():
+    """Another sweep of the folder has planned it; a model without a result stays in its place."""
+    rows = list(rows_for("fig1"))
+    model = {"name": "mamba", "init": "zoology"}
+    planned = [lose(row, "todo") for row in study_rows([model], rates=(1e-3, 1e-2), seeds=(1,))]
+    for name in ("fig1", "fig11"):
+        figure = draw(name, [*rows, *planned])
+        told = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+        assert "Planned, without a result: Mamba, init zoology." in told
+        shown = [*legend(figure), *(ax.get_ylabel() for ax in figure.axes)]
+        assert not any("init" in text for text in shown)
+    # With one result it is shown, and the others are told apart from it.
+    figure = draw("fig1", [*rows, *study_rows([model], rates=(1e-3,), seeds=(1,)), *planned])
+    assert "Mamba, init zoology" in legend(figure)
+
+
 def styles_of(cells):
     return line_styles((cell.model, cell.mixer) for cell in cells)
 
 
 def test_no_two_models_look_alike_in_grey():
     styles = (
-        list(styles_of(select_cells(DEFINITIONS["fig1"], rows_for("fig1"))).values())
-        + list(styles_of(select_cells(DEFINITIONS["fig7"], rows_for("fig7"))).values())[1:]
+        list(styles_of(select_cells(DEFINITIONS["fig1"], rows_for("fig1")).cells).values())
+        + list(styles_of(select_cells(DEFINITIONS["fig7"], rows_for("fig7")).cells).values())[1:]
     )
     assert (
         len({style.marker for style in styles})

@@ -106,7 +106,7 @@ def test_runs_that_were_only_looked_at_differently_are_one_cell():
     often = study_rows(
         ["mamba"], rates=(1e-3,), seeds=(1,), train={"steps": 100, "evaluations": 50}
     )
-    [cell] = select_cells(
+    [cell], _ = select_cells(
         DEFINITIONS["fig1"],
         [*once, *often],
         curves_for(once) | {often[0].run_id: study_curve(often[0], 80)},

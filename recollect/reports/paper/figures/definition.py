@@ -8,6 +8,7 @@ one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from recollect.analysis import Curves, get_setting, group_cells
 from recollect.analysis.mixer_options import PARTS, part_text
@@ -105,19 +106,37 @@ def is_rewired(row: RunRow) -> bool:
     return any(part_text(mixer, key, get_setting(row, key)) for key in PARTS)
 
 
+class Selection(NamedTuple):
+    """The cells of a figure, and the models that it leaves out."""
+
+    cells: list[FigureCell]  # sorted by task, depth, width and mixer
+    left_out: list[str]
+
+
 def select_cells(
     definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves = MappingProxyType({})
-) -> list[FigureCell]:
-    """The cells of a figure, sorted by task, depth, width and mixer. Raises SpecError if none has
-    a result.
+) -> Selection:
+    """The cells of a figure. Raises SpecError if none has a result.
+
+    A folder may hold another sweep's variants of the models. They are left out as long as they have
+    no result and their model has one.
     """
     fitting = [row for row in rows if definition.fits(row)]
     require_result(definition, fitting, len(rows))
     cells = to_figure_cells(group_cells(merge_repeats(fitting, curves)))
+    scored = {(cell.mixer, cell.model) for cell in cells if cell.runs.best}
+    mixers = {mixer for mixer, _ in scored}
+    left_out = [
+        cell
+        for cell in cells
+        if cell.variant and cell.mixer in mixers and (cell.mixer, cell.model) not in scored
+    ]
+    if left_out:
+        gone = {id(cell) for cell in left_out}
+        cells = to_figure_cells([cell.runs for cell in cells if id(cell) not in gone])
     order = {mixer: index for index, mixer in enumerate(definition.mixers)}
-    return sorted(
-        cells, key=lambda c: (c.size, c.recipe, c.depth, c.width, order[c.mixer], c.model)
-    )
+    cells.sort(key=lambda c: (c.size, c.recipe, c.depth, c.width, order[c.mixer], c.model))
+    return Selection(cells, sorted({cell.model for cell in left_out}))
 
 
 def require_result(definition: FigureDefinition, fitting: Sequence[RunRow], among: int) -> None:

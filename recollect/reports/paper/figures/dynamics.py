@@ -41,7 +41,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
     """Draw two rows of panels per task, loss above score. Single runs are drawn, so there is no
     band.
     """
-    cells = select_cells(definition, rows, curves)
+    cells, _ = select_cells(definition, rows, curves)
     # A task without any finished run would only give panels without a curve.
     tasks = {cell.column: cell.task for cell in cells if cell.runs.best}
     models = definition.models(cells)

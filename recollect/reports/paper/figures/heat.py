@@ -36,7 +36,8 @@ COLOURS = colormaps["cividis"]  # equally bright steps, in grey as well
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw the figure. All panels have the same axes, so that missing cells are visible."""
-    cells = select_cells(definition, rows)
+    selection = select_cells(definition, rows)
+    cells = selection.cells
     tasks = {cell.column: cell for cell in cells}
     widths = sorted({cell.width for cell in cells})
     models = definition.models(cells)
@@ -66,7 +67,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
         )
         bar.outline.set_visible(False)
         bar.set_label(captions.score_label(cells))
-        words = captions.small_print(definition, cells, kind)
+        words = captions.small_print(definition, selection, kind)
         how = (
             "Numbers: best mean over the rates tried, below it the band; a cross counts diverged "
             "runs at that rate."

@@ -18,7 +18,7 @@ from recollect.plotting import sheet
 from recollect.plotting.colours import FAINT, LineStyle, line_styles
 from recollect.plotting.settings import print_style
 from recollect.reports.paper.figures import captions
-from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
+from recollect.reports.paper.figures.definition import FigureDefinition, Selection, select_cells
 from recollect.reports.paper.figures.figure_cells import FigureCell
 from recollect.rows import RunRow
 
@@ -34,7 +34,7 @@ def draw(
     """Draw the figure. With `by_size` each width and depth has its own panel; otherwise sizes are
     lines of one panel.
     """
-    cells = select_cells(definition, rows)
+    cells, unscored = select_cells(definition, rows)
     cells, left_out = _compared(cells) if by_size else (_sized(cells), [])
     columns = list(dict.fromkeys(cell.column for cell in cells))
     sizes = sorted({_size(cell) for cell in cells}) if by_size else [(0, 0)]
@@ -68,7 +68,7 @@ def draw(
             figure,
             definition.title,
             entries,
-            [*captions.small_print(definition, cells, kind), *left_out],
+            [*captions.small_print(definition, Selection(cells, unscored), kind), *left_out],
         )
 
 

@@ -28,7 +28,8 @@ DASHED = (0, (3, 2))
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw a panel per task."""
-    cells = select_cells(definition, rows)
+    selection = select_cells(definition, rows)
+    cells = selection.cells
     tasks = {cell.column: cell.task for cell in cells}
     styles = line_styles((cell.model, cell.mixer) for cell in cells)
     columns = min(MOST_COLUMNS, len(tasks))
@@ -59,7 +60,10 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             f"{', '.join(str(width) for width in sorted({cell.width for cell in cells}))}."
         )
         return sheet.finish(
-            figure, definition.title, entries, [how, *captions.small_print(definition, cells, kind)]
+            figure,
+            definition.title,
+            entries,
+            [how, *captions.small_print(definition, selection, kind)],
         )
 
 

@@ -50,7 +50,8 @@ HIDDEN_STAR: dict[str, Any] = {**STAR, "mfc": "white", "mec": PALETTE[2], "mew":
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw the figure. Every model of the definition has a row, even if it was not run."""
-    cells = select_cells(definition, rows)
+    selection = select_cells(definition, rows)
+    cells = selection.cells
     columns = list(dict.fromkeys(cell.column for cell in cells))
     models = definition.models(cells)
     widths = sorted({cell.width for cell in cells})
@@ -91,7 +92,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             figure,
             definition.title,
             entries,
-            [axis, *captions.small_print(definition, cells, kind)],
+            [axis, *captions.small_print(definition, selection, kind)],
         )
 
 
