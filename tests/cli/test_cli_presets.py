@@ -43,6 +43,7 @@ def test_the_presets_are_listed_and_can_be_copied(command, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([""], "SPEC = '': must be the path of a TOML file, or paper:NAME, as paper:fig1"),
         (["paper:fgi1"], "'paper:fgi1' is no experiment of the study; did you mean paper:fig1?"),
         (
             ["paper:fig1:big"],

@@ -80,6 +80,10 @@ def split_name(text: str) -> tuple[str, Scale]:
 
 def open_sweep(spec: str, overrides: Iterable[str] = (), recipe: str | None = None) -> Sweep:
     """Read the SPEC of `recollect run SPEC`: one of the study's experiments, or a TOML file."""
+    if not spec:
+        raise SpecError(
+            f"SPEC = '': must be the path of a TOML file, or {PREFIX}NAME, as {PREFIX}fig1"
+        )
     if spec.startswith(PREFIX):
         return read_preset(*split_name(spec), overrides, recipe)
     if spec.partition(":")[0] in NAMES and not Path(spec).exists():
