@@ -23,6 +23,7 @@ from recollect.ops.dropout import Mask
 from recollect.ops.gated_scores import triton_kernel as gated
 from recollect.ops.gru import triton_kernel as gru
 from recollect.ops.lstm import triton_kernel as lstm
+from recollect.ops.softmax_attention import tiles
 from recollect.ops.softmax_attention import triton_kernel as short
 from recollect.ops.softmax_attention import triton_long as long
 
@@ -75,8 +76,8 @@ def cases(dtype: torch.dtype) -> Iterator[Case]:
     """Each with its name, the bytes that the operation's rule expects, and what launches it."""
     for length in (16, 64, 128):
         for width in WIDTHS:
-            if short.fits(length, length, width, False, dtype, 2**31):
-                expected = short.shared_bytes(length, length, width, dtype)
+            if tiles.fits_short(length, length, width, False, dtype, 2**31):
+                expected = tiles.short_bytes(length, length, width, dtype)
                 yield (
                     f"attention {length} x {width}",
                     expected,
@@ -86,7 +87,7 @@ def cases(dtype: torch.dtype) -> Iterator[Case]:
                     ),
                 )
     for width in WIDTHS:
-        expected = long.shared_bytes(width, dtype)
+        expected = tiles.long_bytes(width, dtype)
         mask = Mask(torch.zeros(2, dtype=torch.int64), 0.1)
         yield (
             f"long attention {width}",

@@ -8,7 +8,6 @@ keys is the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides 
 
 from types import ModuleType
 
-import torch
 from torch import Tensor
 
 from recollect.ops.channels_first import product_dtype
@@ -43,9 +42,7 @@ def attention(
     All members share the bias. The mask drops weights.
     """
     length, width = q_PBHLD.shape[-2:]
-    if bias_1HLL is None and (
-        kernel := _kernel(q_PBHLD, q_PBHLD.dtype, length, length, width, mask)
-    ):
+    if bias_1HLL is None and (kernel := _kernel(q_PBHLD, length, length, width, mask)):
         return kernel.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
     return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, bias_1HLL, mask)
 
@@ -60,9 +57,7 @@ def attention_at(
 ) -> Tensor:
     """Return y_PBHKD for queries at the positions `where`; without a bias as above."""
     queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
-    if bias_PHBKL is None and (
-        kernel := _kernel(k_PBHLD, k_PBHLD.dtype, queries, length, width, mask)
-    ):
+    if bias_PHBKL is None and (kernel := _kernel(k_PBHLD, queries, length, width, mask)):
         return kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
     return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL, mask)
 
@@ -72,8 +67,7 @@ def projected_attention(
 ) -> Tensor:
     """Return y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
     length, width = x_PBLW.shape[2], weight_PWC.shape[2] // 3
-    dtype = product_dtype(x_PBLW)
-    if kernel := _kernel(x_PBLW, dtype, length, length, width // heads, mask):
+    if kernel := _kernel(x_PBLW, length, length, width // heads, mask, projects=True):
         return kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads, mask)
     q_PBHLD, k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWC, bias_PC, 3, heads)
     return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
@@ -92,8 +86,8 @@ def projected_attention_at(
     x_PBKW = at_positions(x_PBLW, where_BK)
     (q_PBHKD,) = plain.project(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width], 1, heads)
     weight_PWE, bias_PE = weight_PWC[:, :, width:], bias_PC[:, width:]
-    queries, length, dtype = where_BK.shape[1], x_PBLW.shape[2], product_dtype(x_PBLW)
-    if kernel := _kernel(x_PBLW, dtype, queries, length, width // heads, mask):
+    queries, length = where_BK.shape[1], x_PBLW.shape[2]
+    if kernel := _kernel(x_PBLW, queries, length, width // heads, mask, projects=True):
         product_PBLE = linear(x_PBLW, weight_PWE)
         return kernel.joint_attention_at(q_PBHKD, product_PBLE, bias_PE, heads, where_BK, mask)
     k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWE, bias_PE, 2, heads)
@@ -101,17 +95,17 @@ def projected_attention_at(
 
 
 def _kernel(
-    like: Tensor, dtype: torch.dtype, queries: int, length: int, width: int, mask: Mask | None
+    x: Tensor, queries: int, length: int, width: int, mask: Mask | None, projects: bool = False
 ) -> ModuleType | None:
-    """Return the kernel for heads of this width whose queries, keys and values are of this dtype,
-    or None if PyTorch's own is better.
+    """Return the kernel for heads of this width, or None if PyTorch's own is better. Queries, keys
+    and values have the dtype of x, or of a product with x if that `projects` to them.
     """
-    if not use_triton(like):
+    if not use_triton(x):
         return None
-    from recollect.ops.softmax_attention import triton_kernel, triton_long
+    from recollect.ops.softmax_attention import tiles, triton_kernel, triton_long
 
-    shared = shared_memory(like)
-    if triton_kernel.fits(queries, length, width, mask is not None, dtype, shared):
+    dtype, shared = product_dtype(x) if projects else x.dtype, shared_memory(x)
+    if tiles.fits_short(queries, length, width, mask is not None, dtype, shared):
         return triton_kernel
-    is_long = mask is not None and triton_long.fits(width, dtype, shared)
+    is_long = mask is not None and tiles.fits_long(width, dtype, shared)
     return triton_long if is_long else None

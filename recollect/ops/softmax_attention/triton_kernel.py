@@ -28,33 +28,7 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 from recollect.ops.dropout import Mask
 from recollect.ops.dropout.triton_kernel import is_kept, least_kept
-
-# Scores and the random numbers of a mask must fit into the registers of one program.
-LONGEST, MOST_MASKED = 128, 64 * 64
-WIDEST = 128
-
-
-def fits(
-    queries: int, length: int, width: int, is_masked: bool, dtype: torch.dtype, shared: int
-) -> bool:
-    """Whether one program can hold a sequence with so many bytes of shared memory."""
-    if is_masked and max(16, queries) * length > MOST_MASKED:
-        return False
-    is_small = length <= LONGEST and width <= WIDEST
-    return is_small and shared_bytes(queries, length, width, dtype) <= shared
-
-
-def shared_bytes(queries: int, length: int, width: int, dtype: torch.dtype) -> int:
-    """Return the most shared memory of a program, the backward's: q, dy, k, v and the gradient of
-    the scores.
-    """
-    rows, keys, columns = (padded(size) for size in (queries, length, width))
-    return (2 * (rows + keys) * columns + rows * keys) * dtype.itemsize
-
-
-def padded(size: int) -> int:
-    """Return the size of a tile's axis."""
-    return max(16, triton.next_power_of_2(size))
+from recollect.ops.softmax_attention.tiles import padded
 
 
 def causal_attention(

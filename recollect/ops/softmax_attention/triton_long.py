@@ -29,6 +29,7 @@ from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
 from recollect.ops.dropout import Mask
+from recollect.ops.softmax_attention.tiles import most_positions, padded
 from recollect.ops.softmax_attention.triton_kernel import (
     beside,
     drop,
@@ -37,7 +38,6 @@ from recollect.ops.softmax_attention.triton_kernel import (
     kept_tensors,
     like_product,
     mask_arguments,
-    padded,
     parts_of,
     places_of,
     shift_arguments,
@@ -45,21 +45,6 @@ from recollect.ops.softmax_attention.triton_kernel import (
     tile,
 )
 from recollect.ops.triton_rows import sum_blocks
-
-WIDEST = 256
-
-
-def fits(width: int, dtype: torch.dtype, shared: int) -> bool:
-    return width <= WIDEST and shared_bytes(width, dtype) <= shared
-
-
-def shared_bytes(width: int, dtype: torch.dtype) -> int:
-    """Return the most shared memory of a program: six tiles, of q, dy, k, v and their products, or
-    the scores instead of one of them.
-    """
-    columns = padded(width)
-    most = _most_positions(columns)
-    return (5 * columns + max(columns, most)) * most * dtype.itemsize
 
 
 def causal_attention(
@@ -185,11 +170,11 @@ def _launch(
     arguments: list[Any] = []
     for tensor in (*inputs, *others):
         arguments += [tensor, *tensor.stride()]
-    block_width = max(16, triton.next_power_of_2(width))
+    block_width = padded(width)
     q_shift, _, v_shift = shift_arguments(biases)
     # The largest tiles whose numbers stay in a program's registers. Wide queries need more of them
     # where each tile gets its bias anew.
-    most_keys = most_queries = _most_positions(block_width)
+    most_keys = most_queries = most_positions(block_width)
     if by_keys:
         most_queries = 32 if block_width <= 128 or q_shift[0] is None else 16
     sizes = {
@@ -222,11 +207,6 @@ def _launch(
         num_stages=1,
     )
     return sum_blocks(shares).view(population, parts, heads, width) if parts else None
-
-
-def _most_positions(block_width: int) -> int:
-    """Return the most positions of a tile."""
-    return 64 if block_width <= 128 else 32
 
 
 @triton.jit

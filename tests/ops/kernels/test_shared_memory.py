@@ -24,12 +24,12 @@ def kernel(name: str):
 
 
 def short(length: int, width: int, dtype: torch.dtype) -> Callable[[int], bool]:
-    fits = kernel("softmax_attention.triton_kernel").fits
+    fits = kernel("softmax_attention.tiles").fits_short
     return lambda shared: fits(length, length, width, False, dtype, shared)
 
 
 def long(width: int, dtype: torch.dtype) -> Callable[[int], bool]:
-    fits = kernel("softmax_attention.triton_long").fits
+    fits = kernel("softmax_attention.tiles").fits_long
     return lambda shared: fits(width, dtype, shared)
 
 

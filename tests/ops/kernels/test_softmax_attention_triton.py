@@ -19,6 +19,7 @@ attention = pytest.importorskip(
 long_attention = pytest.importorskip(
     "recollect.ops.softmax_attention.triton_long", reason="Triton is not installed"
 )
+tiles = pytest.importorskip("recollect.ops.softmax_attention.tiles")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 pytestmark = pytest.mark.usefixtures("exact_products")
 SHAPES = [(1, 1, 1, 1, 1), (2, 3, 2, 17, 8), (1, 2, 1, 64, 64), (3, 1, 1, 33, 65), (2, 1, 3, 2, 16)]
@@ -32,9 +33,9 @@ def skip_if_too_large(kernel: ModuleType, shape: tuple[int, ...], dtype: torch.d
     length, width = shape[3:]
     shared = shared_memory(torch.empty(0, device=DEVICE))
     bytes_needed = (
-        kernel.shared_bytes(length, length, width, dtype)
+        tiles.short_bytes(length, length, width, dtype)
         if kernel is attention
-        else kernel.shared_bytes(width, dtype)
+        else tiles.long_bytes(width, dtype)
     )
     if bytes_needed > shared:
         pytest.skip(f"needs {bytes_needed} bytes of shared memory, of {shared}")

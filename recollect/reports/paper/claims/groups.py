@@ -334,8 +334,7 @@ def find_groups(
     """The groups that can be compared, ordered by increasing number of deviations.
 
     For each recipe there is a group with the plainest variant of every role. If `strict`, there is
-    also a group for every other variant of one role that was trained, together with the plainest
-    variants of the other roles.
+    also one for every other trained variant of one role, with the plainest ones of the others.
     """
     by_recipe: dict[str, list[Subject]] = {}
     for subject in subjects:
