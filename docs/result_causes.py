@@ -248,7 +248,7 @@ def doubt_text(cause):
     if gain.interval is None:
         return f"{seeds}, too few to say"
     if gain.interval[0] <= 0 <= gain.interval[1]:
-        return f"other seeds may turn its sign ({seeds})"
+        return f"{seeds}; others may turn its sign"
     return "a wider grid may turn its sign"
 
 
