@@ -23,6 +23,7 @@ PARTS = ("campaign:next:", "campaign:solving:")
 VARIED = {
     "campaign:next:mamba-fp32": "precision fp32",
     "campaign:next:attention": "dropout=0",
+    "campaign:next:attention-64": "dropout=0",
 }
 ZOOLOGY = {1e-4, 4.642e-4, 2.154e-3, 1e-2}
 
