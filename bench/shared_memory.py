@@ -1,6 +1,6 @@
 """Which kernels need more shared memory than a GPU has, worked out without one:
 
-`python bench/shared_memory.py ARCHITECTURE PRECISION` (as 89 bf16; fp32, exact, takes an hour)
+`python bench/shared_memory.py ARCHITECTURE PRECISION` (as 89 bf16; exact fp32 is slow)
 
 Compiles the kernels whose operands lie in shared memory for each architecture, precision and size,
 and prints the bytes that they need beside those that the operation's rule expects. A kernel whose
@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import torch
-import triton
+from compiled_kernel import compile_kernel
 from torch import Tensor
-from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from recollect.ops.dropout import Mask
@@ -27,8 +25,6 @@ from recollect.ops.softmax_attention import tiles
 from recollect.ops.softmax_attention import triton_kernel as short
 from recollect.ops.softmax_attention import triton_long as long
 
-TYPES = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"}
-TYPES |= {torch.int64: "i64", torch.int32: "i32"}
 WIDTHS = (16, 32, 64, 128, 256)
 DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 ARCHITECTURE, PRECISION = int(sys.argv[1]), sys.argv[2]
@@ -38,23 +34,7 @@ needs: dict[str, int] = {}  # of each kernel, the largest
 
 def note_need(self: JITFunction, *arguments: object, grid: object, warmup: bool, **named: object):
     bound = dict(zip(self.arg_names, arguments, strict=False)) | named
-    options = {name: bound[name] for name in bound.keys() - set(self.arg_names)}
-    signature, constants, attributes = {}, {}, {}
-    for index, parameter in enumerate(self.params):
-        value = bound[parameter.name]
-        if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
-            signature[parameter.name] = "constexpr"
-            constants[(index,)] = value
-            continue
-        if isinstance(value, float):
-            signature[parameter.name] = "fp32"
-            continue
-        is_tensor = isinstance(value, Tensor)
-        signature[parameter.name] = f"*{TYPES[value.dtype]}" if is_tensor else "i32"
-        if is_tensor or value % 16 == 0:
-            attributes[(index,)] = [["tt.divisibility", 16]]
-    source = ASTSource(self, signature, constants, attributes)
-    built = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options)
+    built = compile_kernel(self, bound, ARCHITECTURE)
     name = self.fn.__name__
     needs[name] = max(needs.get(name, 0), built.metadata.shared)
 

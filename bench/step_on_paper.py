@@ -22,11 +22,10 @@ from unittest.mock import patch
 
 import torch
 import triton
+from compiled_kernel import compile_kernel
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 import recollect.ops
@@ -46,16 +45,6 @@ FREE = {
     "view", "_reshape_alias", "_unsafe_view",
 }
 # fmt: on
-TYPES = {
-    torch.bfloat16: "bf16",
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.uint8: "u8",
-    torch.bool: "i1",
-}
-
 traffic: Counter[str] = Counter()
 calls: Counter[str] = Counter()
 kernels: dict[str, tuple[JITFunction, dict[str, Any]]] = {}
@@ -118,25 +107,7 @@ def autocast_here(device: torch.device, precision: str) -> torch.autocast:
 
 def resources(kernel: JITFunction, bound: dict[str, Any], architecture: int) -> str:
     """Of the kernel for these arguments."""
-    signature, constants, attributes, options = {}, {}, {}, {}
-    for name in bound.keys() - set(kernel.arg_names):
-        options[name] = bound[name]
-    for index, parameter in enumerate(kernel.params):
-        value = bound[parameter.name]
-        if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
-            signature[parameter.name] = "constexpr"
-            constants[(index,)] = value
-        elif isinstance(value, Tensor):
-            signature[parameter.name] = f"*{TYPES[value.dtype]}"
-            attributes[(index,)] = [["tt.divisibility", 16]]
-        elif isinstance(value, int):
-            signature[parameter.name] = "i32" if abs(value) < 2**31 else "i64"
-            if value % 16 == 0:
-                attributes[(index,)] = [["tt.divisibility", 16]]
-        else:
-            signature[parameter.name] = "fp32"
-    source = ASTSource(kernel, signature, constants, attributes)
-    built = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
+    built = compile_kernel(kernel, bound, architecture)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(built.asm["cubin"])
         file.flush()

@@ -71,4 +71,6 @@ class _FromChannels(torch.autograd.Function):
 def product_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype in which a product with x is computed: autocast's, or x's own."""
     device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    has_autocast = torch.amp.is_autocast_available(device)  # not where there are no data
+    is_on = has_autocast and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if is_on else x.dtype

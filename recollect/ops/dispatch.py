@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 VARIABLE = "RECOLLECT_KERNELS"
-HOPPER_SHARED = 227 * 1024
+HOPPER_SHARED = 227 * 1024  # bytes
 _allowed = True
 
 

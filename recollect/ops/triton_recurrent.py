@@ -15,22 +15,23 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
+from recollect.ops.triton_tiles import padded
 
 ROWS = 64  # rows of a product on Hopper
 
 
 def weights_bytes(gates: int, width: int, dtype: torch.dtype) -> int:
     """Return the shared memory of a program: the weights of all gates and two tiles of rows."""
-    padded = _channels(width)
-    return (gates * padded + 2 * ROWS) * padded * dtype.itemsize
+    channels = padded(width)
+    return (gates * channels + 2 * ROWS) * channels * dtype.itemsize
 
 
 def launch(kernel: Any, tensors: tuple[Tensor, ...], h_PBLD: Tensor, **constants: Any) -> None:
     population, batch, length, width = h_PBLD.shape
-    rows, padded = min(ROWS, max(16, triton.next_power_of_2(batch))), _channels(width)
+    rows, channels = min(ROWS, padded(batch)), padded(width)
     # Few enough registers for two programs on a multiprocessor, so that one can multiply while the
     # other waits for memory.
-    halved = {"maxnreg": 128} if padded <= 64 and h_PBLD.dtype == torch.bfloat16 else {}
+    halved = {"maxnreg": 128} if channels <= 64 and h_PBLD.dtype == torch.bfloat16 else {}
     kernel[(population * triton.cdiv(batch, rows),)](
         *tensors,
         batch,
@@ -38,16 +39,12 @@ def launch(kernel: Any, tensors: tuple[Tensor, ...], h_PBLD: Tensor, **constants
         width,
         **constants,
         R=rows,
-        W=padded,
+        W=channels,
         PRECISION=product_precision("ieee"),
         num_warps=8,
         num_stages=1,
         **halved,
     )
-
-
-def _channels(width: int) -> int:
-    return max(16, triton.next_power_of_2(width))
 
 
 def previous(h_PBLD: Tensor) -> Tensor:

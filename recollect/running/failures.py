@@ -45,7 +45,7 @@ def refuse_if_lost(error: BaseException, store: Store) -> None:
 
 def describe(error: BaseException) -> str:
     """The failure text of a run: the kind of error and the first line of its message."""
-    if _lacks_shared_memory(error):
+    if _is_too_large(error):
         needed = str(error).split(". ")[0]  # before advice on tiles, for authors of kernels
         return (
             f"error: a kernel does not fit on this GPU ({needed}); set RECOLLECT_KERNELS=off to "
@@ -55,8 +55,8 @@ def describe(error: BaseException) -> str:
     return f"error: {type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def _lacks_shared_memory(error: BaseException) -> bool:
-    """Whether Triton refused to load a kernel; judged by name, since Triton may be missing."""
+def _is_too_large(error: BaseException) -> bool:
+    """Whether Triton refused to load a kernel. Judged by name: Triton may be missing."""
     return type(error).__name__ == "OutOfResources"
 
 

@@ -28,6 +28,7 @@ from recollect.ops.block_diagonal import block_diagonal
 from recollect.ops.dispatch import product_precision
 from recollect.ops.layout import at_positions, places
 from recollect.ops.triton_rows import as_rows, sum_blocks
+from recollect.ops.triton_tiles import padded
 
 # Columns of a tile, 128 bytes of a row in bfloat16; a square of weights is 32 numbers per thread.
 COLUMNS = 64
@@ -149,7 +150,7 @@ def _constants(key_PROO: Tensor, gates: int) -> dict[str, Any]:
         "BLOCK": BLOCK,
         "ROWS": ROWS,
         "COLUMNS": COLUMNS,
-        "GATES": max(16, triton.next_power_of_2(gates)),
+        "GATES": padded(gates),
         "PRECISION": product_precision("tf32x3"),
         "num_warps": 4,
         "num_stages": 1,  # several programs share a multiprocessor: some load while one multiplies

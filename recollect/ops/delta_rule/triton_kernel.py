@@ -55,6 +55,7 @@ from torch import Tensor
 from recollect.ops.delta_rule.triton_backward import finish_kernel, walk_back_kernel
 from recollect.ops.delta_rule.triton_forward import squares_kernel, walk_kernel
 from recollect.ops.dispatch import product_precision
+from recollect.ops.triton_tiles import padded
 
 # A product of one warpgroup has 64 rows; a square of 64 x 64 is then 32 registers in each of 128
 # threads.
@@ -147,7 +148,7 @@ def _or(g: Tensor | None, unread: Tensor) -> Tensor:
 
 
 def _padded(width: int, most: int) -> int:
-    return min(most, max(16, triton.next_power_of_2(width)))
+    return min(most, padded(width))
 
 
 def _by_columns(sequences: int, keys: int, values: int) -> tuple[tuple[int], dict[str, int]]:

@@ -36,6 +36,7 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
+from recollect.ops.triton_tiles import padded
 
 BLOCK = 64  # positions: a square of scores is 32 floats per thread of four warps
 WIDEST = 256  # channels that a program adds up in addition: 128 floats per thread
@@ -53,7 +54,7 @@ def shared_bytes(keys: int, values: int, dtype: torch.dtype) -> int:
     """Return the most shared memory of a program: three blocks of positions; five, and their gates,
     if those of the next step are loaded ahead.
     """
-    narrow, wide = sorted(_padded(size) for size in (keys, values))
+    narrow, wide = sorted(padded(size) for size in (keys, values))
     channels, gates = 2 * wide + narrow, 0
     if _is_loaded_ahead(keys, values, dtype):
         channels, gates = 3 * wide + 2 * narrow, torch.float64.itemsize
@@ -149,7 +150,7 @@ def _launch(
         batch, heads, queries, length, product_width, made_width,
         KEYS=keys, GRADIENTS=gradients, SHARED=groups < heads, EVERYWHERE=where is None, R=block,
         C=across,
-        PRODUCT=_padded(product_width), MADE=_padded(made_width),
+        PRODUCT=padded(product_width), MADE=padded(made_width),
         PRECISION=product_precision("tf32x3"),
         num_warps=4 if carried <= 1024 else 8, num_stages=2 if overlapped else 1,
     )  # fmt: skip
@@ -167,12 +168,7 @@ def _is_loaded_ahead(product_width: int, made_width: int, dtype: torch.dtype) ->
 
 
 def _block(positions: int) -> int:
-    return min(BLOCK, _padded(positions))
-
-
-def _padded(size: int) -> int:
-    """Return the size of a tile's axis."""
-    return max(16, triton.next_power_of_2(size))
+    return min(BLOCK, padded(positions))
 
 
 def _dense(x: Tensor) -> Tensor:

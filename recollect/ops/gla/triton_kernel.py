@@ -32,6 +32,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from recollect.ops.triton_tiles import padded
+
 # The smallest product of tl.dot; the exponentials inside tiles are 16 / L of those of all pairs.
 TILE = 16
 WIDEST = 128  # channels: a tile is then 2,048 floats, 16 registers of each thread
@@ -99,13 +101,13 @@ def _launch(q_MLD: Tensor) -> tuple[tuple[int], dict[str, int]]:
     186 registers.
     """
     sequences, length, width = q_MLD.shape
-    padded = max(16, triton.next_power_of_2(width))
+    channels = padded(width)
     grid = (sequences * triton.cdiv(length, TILE),)
     return grid, {
         "WIDTH": width,
-        "PADDED": padded,
+        "PADDED": channels,
         "TILE": TILE,
-        "num_warps": max(1, padded // 32),
+        "num_warps": max(1, channels // 32),
         "num_stages": 1,
     }
 

@@ -27,6 +27,7 @@ import triton.language as tl
 from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
+from recollect.ops.triton_tiles import padded
 
 ROWS, POSITIONS = 64, 64  # the smallest product on Hopper
 # A tile is 16 floats for each thread; with four warps a multiprocessor has registers for half as
@@ -126,7 +127,7 @@ def _sizes(values_PDBL: Tensor, filter_PHL: Tensor) -> dict[str, Any]:
     _, channels, batch, length = values_PDBL.shape
     return {
         "HEAD": channels // filter_PHL.shape[1],
-        "R": min(ROWS, max(16, triton.next_power_of_2(batch))),
+        "R": min(ROWS, padded(batch)),
         "T": POSITIONS if length > 16 else 16,  # with 32, Triton 3.6 fails in shared memory
         "PRECISION": product_precision("ieee"),
     }

@@ -8,6 +8,7 @@ keys is the newest of T positions. A bias is (P or 1, H or 1, L, T); -inf hides 
 
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
 from recollect.ops.channels_first import product_dtype
@@ -42,7 +43,9 @@ def attention(
     All members share the bias. The mask drops weights.
     """
     length, width = q_PBHLD.shape[-2:]
-    if bias_1HLL is None and (kernel := _kernel(q_PBHLD, length, length, width, mask)):
+    if bias_1HLL is None and (
+        kernel := _kernel(q_PBHLD, q_PBHLD.dtype, length, length, width, mask)
+    ):
         return kernel.causal_attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
     return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, bias_1HLL, mask)
 
@@ -57,7 +60,9 @@ def attention_at(
 ) -> Tensor:
     """Return y_PBHKD for queries at the positions `where`; without a bias as above."""
     queries, (length, width) = q_PBHKD.shape[-2], k_PBHLD.shape[-2:]
-    if bias_PHBKL is None and (kernel := _kernel(k_PBHLD, queries, length, width, mask)):
+    if bias_PHBKL is None and (
+        kernel := _kernel(k_PBHLD, k_PBHLD.dtype, queries, length, width, mask)
+    ):
         return kernel.causal_attention(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, mask)
     return plain.attention_at(q_PBHKD, k_PBHLD, v_PBHLD, where_BK, bias_PHBKL, mask)
 
@@ -67,7 +72,8 @@ def projected_attention(
 ) -> Tensor:
     """Return y_PBHLD of [q, k, v] = x W + b, each with all its heads; C = 3 H D."""
     length, width = x_PBLW.shape[2], weight_PWC.shape[2] // 3
-    if kernel := _kernel(x_PBLW, length, length, width // heads, mask, projects=True):
+    dtype = product_dtype(x_PBLW)
+    if kernel := _kernel(x_PBLW, dtype, length, length, width // heads, mask):
         return kernel.joint_attention(linear(x_PBLW, weight_PWC), bias_PC, heads, mask)
     q_PBHLD, k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWC, bias_PC, 3, heads)
     return plain.attention(q_PBHLD, k_PBHLD, v_PBHLD, None, mask)
@@ -86,8 +92,8 @@ def projected_attention_at(
     x_PBKW = at_positions(x_PBLW, where_BK)
     (q_PBHKD,) = plain.project(x_PBKW, weight_PWC[:, :, :width], bias_PC[:, :width], 1, heads)
     weight_PWE, bias_PE = weight_PWC[:, :, width:], bias_PC[:, width:]
-    queries, length = where_BK.shape[1], x_PBLW.shape[2]
-    if kernel := _kernel(x_PBLW, queries, length, width // heads, mask, projects=True):
+    queries, length, dtype = where_BK.shape[1], x_PBLW.shape[2], product_dtype(x_PBLW)
+    if kernel := _kernel(x_PBLW, dtype, queries, length, width // heads, mask):
         product_PBLE = linear(x_PBLW, weight_PWE)
         return kernel.joint_attention_at(q_PBHKD, product_PBLE, bias_PE, heads, where_BK, mask)
     k_PBHLD, v_PBHLD = plain.project(x_PBLW, weight_PWE, bias_PE, 2, heads)
@@ -95,16 +101,16 @@ def projected_attention_at(
 
 
 def _kernel(
-    x: Tensor, queries: int, length: int, width: int, mask: Mask | None, projects: bool = False
+    x: Tensor, dtype: torch.dtype, queries: int, length: int, width: int, mask: Mask | None
 ) -> ModuleType | None:
-    """Return the kernel for heads of this width, or None if PyTorch's own is better. Queries, keys
-    and values have the dtype of x, or of a product with x if that `projects` to them.
+    """Return the kernel for heads of this width whose queries, keys and values have this dtype, or
+    None if PyTorch's own is better.
     """
     if not use_triton(x):
         return None
     from recollect.ops.softmax_attention import tiles, triton_kernel, triton_long
 
-    dtype, shared = product_dtype(x) if projects else x.dtype, shared_memory(x)
+    shared = shared_memory(x)
     if tiles.fits_short(queries, length, width, mask is not None, dtype, shared):
         return triton_kernel
     is_long = mask is not None and tiles.fits_long(width, dtype, shared)

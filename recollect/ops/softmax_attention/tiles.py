@@ -5,16 +5,12 @@ Shapes as in triton_kernel.py: K queries, L positions, D channels of a head.
 """
 
 import torch
-import triton
+
+from recollect.ops.triton_tiles import padded
 
 # Scores and the random numbers of a mask must fit into the registers of one program.
 LONGEST, MOST_MASKED = 128, 64 * 64
 WIDEST_SHORT, WIDEST_LONG = 128, 256
-
-
-def padded(size: int) -> int:
-    """Return the size of a tile's axis."""
-    return max(16, triton.next_power_of_2(size))
 
 
 def most_positions(block_width: int) -> int:

@@ -28,7 +28,7 @@ from torch import Tensor
 from recollect.ops.dispatch import product_precision
 from recollect.ops.dropout import Mask
 from recollect.ops.dropout.triton_kernel import is_kept, least_kept
-from recollect.ops.softmax_attention.tiles import padded
+from recollect.ops.triton_tiles import padded
 
 
 def causal_attention(

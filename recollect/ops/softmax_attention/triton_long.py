@@ -29,7 +29,7 @@ from torch import Tensor
 
 from recollect.ops.dispatch import product_precision
 from recollect.ops.dropout import Mask
-from recollect.ops.softmax_attention.tiles import most_positions, padded
+from recollect.ops.softmax_attention.tiles import most_positions
 from recollect.ops.softmax_attention.triton_kernel import (
     beside,
     drop,
@@ -45,6 +45,7 @@ from recollect.ops.softmax_attention.triton_kernel import (
     tile,
 )
 from recollect.ops.triton_rows import sum_blocks
+from recollect.ops.triton_tiles import padded
 
 
 def causal_attention(
@@ -178,8 +179,8 @@ def _launch(
     if by_keys:
         most_queries = 32 if block_width <= 128 or q_shift[0] is None else 16
     sizes = {
-        "QUERIES": min(most_queries, max(16, triton.next_power_of_2(queries))),
-        "KEYS": min(most_keys, max(16, triton.next_power_of_2(length))),
+        "QUERIES": min(most_queries, padded(queries)),
+        "KEYS": min(most_keys, padded(length)),
     }
     tiles = triton.cdiv(length if by_keys else queries, sizes["KEYS" if by_keys else "QUERIES"])
     parts = 0 if biases is None or kernel is _forward else 2 if by_keys else len(biases) - 2

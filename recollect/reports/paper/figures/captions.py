@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from recollect.analysis import Cell
 from recollect.plotting import small_print as shared
-from recollect.reports.paper.figures.definition import FigureDefinition, Selection
+from recollect.reports.paper.figures.definition import FigureDefinition
 from recollect.reports.paper.figures.figure_cells import FigureCell
 
 
-def small_print(definition: FigureDefinition, selection: Selection, band: str) -> list[str]:
+def small_print(
+    definition: FigureDefinition,
+    cells: Sequence[FigureCell],
+    band: str,
+    left_out: Sequence[str] = (),
+) -> list[str]:
     """The number of runs, the meaning of the band, the absent models, size and recipe."""
-    cells, left_out = selection
     runs = [cell.runs for cell in cells]
     absent = definition.absent(cells)
     return [

@@ -36,8 +36,7 @@ COLOURS = colormaps["cividis"]  # equally bright steps, in grey as well
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw the figure. All panels have the same axes, so that missing cells are visible."""
-    selection = select_cells(definition, rows)
-    cells = selection.cells
+    cells, left_out = select_cells(definition, rows)
     tasks = {cell.column: cell for cell in cells}
     widths = sorted({cell.width for cell in cells})
     models = definition.models(cells)
@@ -67,7 +66,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
         )
         bar.outline.set_visible(False)
         bar.set_label(captions.score_label(cells))
-        words = captions.small_print(definition, selection, kind)
+        words = captions.small_print(definition, cells, kind, left_out)
         how = (
             "Numbers: best mean over the rates tried, below it the band; a cross counts diverged "
             "runs at that rate."

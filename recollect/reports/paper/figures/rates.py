@@ -18,7 +18,7 @@ from recollect.plotting import sheet
 from recollect.plotting.colours import FAINT, LineStyle, line_styles
 from recollect.plotting.settings import print_style
 from recollect.reports.paper.figures import captions
-from recollect.reports.paper.figures.definition import FigureDefinition, Selection, select_cells
+from recollect.reports.paper.figures.definition import FigureDefinition, select_cells
 from recollect.reports.paper.figures.figure_cells import FigureCell
 from recollect.rows import RunRow
 
@@ -68,7 +68,7 @@ def draw(
             figure,
             definition.title,
             entries,
-            [*captions.small_print(definition, Selection(cells, unscored), kind), *left_out],
+            [*captions.small_print(definition, cells, kind, unscored), *left_out],
         )
 
 

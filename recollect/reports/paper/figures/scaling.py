@@ -28,8 +28,7 @@ DASHED = (0, (3, 2))
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw a panel per task."""
-    selection = select_cells(definition, rows)
-    cells = selection.cells
+    cells, left_out = select_cells(definition, rows)
     tasks = {cell.column: cell.task for cell in cells}
     styles = line_styles((cell.model, cell.mixer) for cell in cells)
     columns = min(MOST_COLUMNS, len(tasks))
@@ -63,7 +62,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             figure,
             definition.title,
             entries,
-            [how, *captions.small_print(definition, selection, kind)],
+            [how, *captions.small_print(definition, cells, kind, left_out)],
         )
 
 

@@ -24,7 +24,6 @@ from recollect.plotting.text import mixer_title
 from recollect.reports.paper.figures import captions
 from recollect.reports.paper.figures.definition import (
     FigureDefinition,
-    Selection,
     is_ablated,
     is_rewired,
     require_result,
@@ -90,8 +89,7 @@ def copying_table(
     definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str = "min-max"
 ) -> Table:
     """Table 1: one line per model and size."""
-    selection = select_cells(definition, rows)
-    cells = selection.cells
+    cells, left_out = select_cells(definition, rows)
     cells.sort(
         key=lambda cell: (
             cell.size,
@@ -113,7 +111,8 @@ def copying_table(
         "Seeds",
     )
     lines = [((cell.task,) if several else ()) + _copying_line(cell, kind) for cell in cells]
-    return _table(definition, head, lines, selection, kind, names=2 if several else 1)
+    names = 2 if several else 1
+    return _table(definition, head, lines, cells, kind, names=names, left_out=left_out)
 
 
 def ablation_table(
@@ -151,7 +150,7 @@ def ablation_table(
         for label, found in (by_label or {variant.name: {}}).items():
             scores = (_score(found.get(setting), kind, percent=True) for setting in settings)
             lines.append((label, *scores))
-    return _table(definition, head, lines, Selection(cells, []), kind, list(settings.values()))
+    return _table(definition, head, lines, cells, kind, list(settings.values()))
 
 
 def position_table(
@@ -179,13 +178,7 @@ def position_table(
             lines.append((*([_setting_text(example)] if several else []), model, *scores))
     head = (*(["Setting"] if several else []), "Architecture", *ENCODINGS.values())
     return _table(
-        definition,
-        head,
-        lines,
-        Selection(cells, []),
-        kind,
-        list(settings.values()),
-        names=2 if several else 1,
+        definition, head, lines, cells, kind, list(settings.values()), names=2 if several else 1
     )
 
 
@@ -275,17 +268,17 @@ def _table(
     definition: FigureDefinition,
     head: Sequence[str],
     lines: Sequence[tuple[str, ...]],
-    selection: Selection,
+    cells: Sequence[FigureCell],
     kind: str,
     settings: Sequence[FigureCell] = (),
     names: int = 1,
+    left_out: Sequence[str] = (),
 ) -> Table:
-    cells = selection.cells
     shared = f"{_setting_text(settings[0])}. " if len(settings) == 1 else ""
     task = (
         f"{cells[0].task}. " if not settings and len({cell.column for cell in cells}) == 1 else ""
     )
-    first, *rest = captions.small_print(definition, selection, kind)
+    first, *rest = captions.small_print(definition, cells, kind, left_out)
     notes = (
         f"{shared}{task}Best of the rates tried. "
         f"{first.replace('band:', 'in brackets:' if kind == 'min-max' else '±:')}",

@@ -50,8 +50,7 @@ HIDDEN_STAR: dict[str, Any] = {**STAR, "mfc": "white", "mec": PALETTE[2], "mew":
 
 def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, kind: str) -> Figure:
     """Draw the figure. Every model of the definition has a row, even if it was not run."""
-    selection = select_cells(definition, rows)
-    cells = selection.cells
+    cells, left_out = select_cells(definition, rows)
     columns = list(dict.fromkeys(cell.column for cell in cells))
     models = definition.models(cells)
     widths = sorted({cell.width for cell in cells})
@@ -92,7 +91,7 @@ def draw(definition: FigureDefinition, rows: Sequence[RunRow], curves: Curves, k
             figure,
             definition.title,
             entries,
-            [axis, *captions.small_print(definition, selection, kind)],
+            [axis, *captions.small_print(definition, cells, kind, left_out)],
         )
 
 
