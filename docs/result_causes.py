@@ -4,19 +4,34 @@ window; which of them are not settled, and which runs would settle them; and the
 
 import contextlib
 import json
+from collections import Counter
 
+from cause_text import (
+    BOUNDS,
+    change_text,
+    changed_text,
+    doubt_text,
+    effect_text,
+    firm_text,
+    gain_text,
+    id_of,
+    other_levels,
+    shape_of,
+    size_of,
+    unsettled_text,
+    width_text,
+)
 from page_parts import NONE, shown, table
-from result_remedies import STORE, remedy_text, seeds_of
+from result_remedies import STORE
 
-from recollect.analysis import count_text, score_text
-from recollect.analysis.naming import join_name
+from recollect.analysis import count_text
 from recollect.analysis.seeds import TAUS
 from recollect.analysis.wording import and_text
 from recollect.errors import SpecError
 from recollect.plotting.text import mixer_title
-from recollect.reports.paper.causes import find_causes, is_thin, ranked
+from recollect.reports.paper.causes import find_causes, ranked
 from recollect.reports.paper.claims.thresholds import SAME_WINDOW
-from recollect.reports.paper.evidence import rows_by_recipe
+from recollect.reports.paper.evidence import BUT, rows_by_recipe
 from recollect.reports.paper.figures.all_figures import OWN_FIGURES
 from recollect.reports.paper.figures.why import THIN
 from recollect.reports.paper.presets import PREFIX, read_preset
@@ -29,13 +44,6 @@ HEAD = ("change", "model", "task", "width", "layers", "from", "W before", "after
 HEAD += (*(f"gain at {tau:g}" for tau in TAUS), "beyond seeds")
 MISSES = 0.05  # of 95 % intervals
 NUMBERS = (3, 4, 6, 7, 8, 9, 10)  # columns of HEAD that stand on the right
-# Of a difference, by whether the windows before and after are open, that is wider than measured.
-BOUNDS = {
-    (False, False): "",
-    (False, True): " (≥)",
-    (True, False): " (≤)",
-    (True, True): " (?)",
-}
 NOTE = f"""The table is ranked by the size of the gain or loss at {TAUS[0]:g}; in square brackets:
 where it should lie with other seeds (95 %). Beyond seeds: neither other seeds nor a wider grid
 would turn its sign. (≥): a grid ended inside the window after the change, so that the difference is
@@ -54,7 +62,20 @@ def all_causes(rows):
 
 def choices_among(causes):
     """The changes of a recipe's choices, ranked; an ablation answers another question."""
-    return [cause for cause in ranked(causes) if not cause.is_ablation]
+    own = [cause for cause in ranked(causes) if not cause.is_ablation]
+    return [cause for cause in own if not is_implied(cause, own)]
+
+
+def is_implied(cause, causes):
+    """Whether both of its sides are changes of the same setting of one other cell, as warmup 0 and
+    0.3 are where a recipe has 0.1: those two say what it says.
+    """
+    sides = {id_of(cause.before), id_of(cause.after)}
+    ends = {}
+    for other in causes:
+        if other.key == cause.key:
+            ends.setdefault(id_of(other.before), set()).add(id_of(other.after))
+    return any(sides <= own for base, own in ends.items() if base not in sides)
 
 
 # ---- in words ----
@@ -76,16 +97,6 @@ def largest_changes(causes):
     return lines
 
 
-def change_text(cause):
-    """Attention, dropout 0.1 to 0, (256, 16), 2 layers: 2.2† to 0.6 decades (from `study`)"""
-    gain = cause.gains[0]
-    before = width_text(cause.before, gain.before, gain.before_open, 1)
-    after = width_text(cause.after, gain.after, gain.after_open, 1)
-    unit = " decades" if gain.after else ""
-    doubt = other_levels(cause) if gain.is_firm else f"; not settled: {doubt_text(cause)}"
-    return f"{cause_title(cause)}: {before} to {after}{unit} (from `{cause.recipe}`{doubt})"
-
-
 def answer(causes):
     """Sentences that answer the question of the section as far as the rows do."""
     own = choices_among(causes)
@@ -102,6 +113,7 @@ def answer(causes):
     if own and not own[0].gains[0].is_firm:
         lines.append(f"The largest is not settled. {effect_text(own[0])}; {doubt_text(own[0])}.")
     lines += opposite_sizes(own)
+    lines += ranges(own)
     done, planned = tried_of_preset(causes)
     if done < planned:
         lines.append(
@@ -110,12 +122,6 @@ def answer(causes):
             f" `recollect run {PREFIX}{WHY} --out {shown(STORE)}`."
         )
     return lines
-
-
-def other_levels(cause):
-    """Whether it is beyond the seeds at the first level alone."""
-    others = [f"{gain.tau:g}" for gain in cause.gains[1:] if not gain.is_firm]
-    return f"; not settled at {and_text(others)}" if others else ""
 
 
 def opposite_sizes(causes):
@@ -133,6 +139,27 @@ def opposite_sizes(causes):
             lines.append(
                 f"One change may do opposite things at different sizes: {changed_text(own[0])}"
                 f" gives {and_text(told)} decades{doubt}."
+            )
+    return lines
+
+
+def ranges(causes):
+    """By model and size between which gains the changes of a whole recipe lie, if several do."""
+    groups = {}
+    for cause in causes:
+        if BUT not in cause.recipe:
+            key = cause.recipe, mixer_title(cause.mixer), size_of(cause), *shape_of(cause)
+            groups.setdefault(key, []).append(cause.gains[0])
+    lines = []
+    for (recipe, model, size, _, depth), gains in groups.items():
+        if len(gains) > 1:
+            found = sorted(gain.decades for gain in gains)
+            firm = sum(gain.is_firm for gain in gains)
+            verb = "is" if firm < 2 else "are"
+            lines.append(
+                f"{model}, {size}, {count_text(depth, 'layer')}: {len(gains)} changes from"
+                f" `{recipe}` move W({gains[0].tau:g}) by {signed(found[0])} to {signed(found[-1])}"
+                f" decades; {firm or 'none'} of them {verb} beyond seeds."
             )
     return lines
 
@@ -164,6 +191,7 @@ def causes_section(results, causes, pictures, save):
         text += "Pairs of cells that differ in one choice of a recipe (how a model is trained), and"
         text += " the decades of W that this choice gains or loses.\n\n"
         text += "".join(f"- {line}\n" for line in answer(causes))
+        text += glance(own)
         text += f"\n{' '.join(NOTE.split())}\n\n{table(HEAD, map(cause_line, own), NUMBERS)}\n"
         with contextlib.suppress(SpecError):  # no pair begins with a whole recipe yet
             save(pictures / "why.png", OWN_FIGURES["why"](results.rows, results.curves, "min-max"))
@@ -174,6 +202,57 @@ def causes_section(results, causes, pictures, save):
         text += "\n### Ablations\n\nPairs that differ in a part of the mixer: another model, not"
         text += " another way to train it.\n\n" + table(HEAD, map(cause_line, ablations), NUMBERS)
     return text
+
+
+def glance(causes):
+    """One line per change from the recipe most changed, one column per model and size."""
+    whole = [cause for cause in causes if BUT not in cause.recipe]
+    count = Counter((cause.recipe, shape_of(cause)) for cause in whole)
+    if not count:
+        return ""
+    [((recipe, shape), _)] = count.most_common(1)
+    own = [cause for cause in whole if (cause.recipe, shape_of(cause)) == (recipe, shape)]
+    columns = sorted({column_of(cause) for cause in own})
+    first = own[0].gains[0].tau
+    before = {column_of(cause): cause for cause in own}
+    lines = [(f"W({first:g}) under `{recipe}`", *(base_text(before[column]) for column in columns))]
+    for change in dict.fromkeys(cause.text for cause in own):  # the largest first
+        gains = {column_of(cause): cause.gains[0] for cause in own if cause.text == change}
+        lines.append((change, *(short_text(gains.get(column)) for column in columns)))
+    width, depth = shape
+    head = ("change", *(f"{mixer_title(mixer)} {size_text(size)}" for mixer, size in columns))
+    return (
+        f"\nDecades of W({first:g}) gained or lost by one change from `{recipe}`, width {width},"
+        f" {count_text(depth, 'layer')}; **bold**: beyond seeds; {NONE}: not known yet.\n\n"
+        + table(head, lines, range(1, len(head)))
+    )
+
+
+def column_of(cause):
+    task = cause.before.rows[0].spec["task"]
+    return cause.mixer, (task.get("length", 0), task.get("pairs", 0))
+
+
+def size_text(size):
+    return f"({size[0]}, {size[1]})"
+
+
+def base_text(cause):
+    first = cause.gains[0]
+    return width_text(cause.before, first.before, first.before_open)
+
+
+def short_text(gain):
+    """**-1.6**; +0.4 (≥)"""
+    if gain is None:
+        return NONE
+    text = f"{signed(gain.decades)}{BOUNDS[gain.before_open, gain.after_open]}"
+    return f"**{text}**" if gain.is_firm else text
+
+
+def signed(decades):
+    """+0.3; 0.0 without a sign"""
+    return f"{round(decades, 1):+.1f}" if round(decades, 1) else "0.0"
 
 
 def cause_line(cause):
@@ -193,93 +272,16 @@ def cause_line(cause):
     )
 
 
-def width_text(cell, decades, is_open, digits=2):
-    """2.18†; ≥ 2.28; or none, best 0.885."""
-    if not decades:
-        return f"none, best {score_text(cell.best.mean)}"
-    return f"{'≥ ' * is_open}{decades:.{digits}f}{THIN * is_thin(cell)}"
-
-
-def gain_text(gain):
-    interval = f" [{gain.interval[0]:+.2f}, {gain.interval[1]:+.2f}]" if gain.interval else ""
-    return f"{gain.decades:+.2f}{interval}{BOUNDS[gain.before_open, gain.after_open]}"
-
-
-def firm_text(cause):
-    first = cause.gains[0]
-    if first.interval is None:
-        return "too few seeds"
-    if not first.is_firm:
-        return "no"
-    return f"at {first.tau:g} alone" if other_levels(cause) else "**yes**"
-
-
 def unsettled_section(causes):
-    """The large changes that are not settled, with what would settle them; the small ones by
-    name.
-    """
+    """The large changes that are not settled, with what would settle them; how many others."""
     unsettled = [cause for cause in causes if not cause.gains[0].is_firm]
     large = [cause for cause in unsettled if abs(cause.gains[0].decades) >= LARGE]
-    small = [cause_title(cause) for cause in unsettled if cause not in large]
+    small = len(unsettled) - len(large)
     text = ""
     if large:
         text += f"Not settled, of {LARGE:g} decades or more:\n\n"
         text += "".join(f"- {unsettled_text(cause)}\n" for cause in large)
     if small:
-        text += "\n" * bool(large) + f"Not settled, and smaller: {and_text(small)}.\n"
+        text += "\n" * bool(large) + f"{count_text(small, 'smaller change')} "
+        text += f"{'is' if small == 1 else 'are'} not settled{' either' * bool(large)}.\n"
     return text
-
-
-def effect_text(cause):
-    gain = cause.gains[0]
-    verb = "gains" if gain.decades > 0 else "loses"
-    size = f"{abs(gain.decades):.1f} decades of W({gain.tau:g})"
-    return f"{cause_title(cause)}: {verb} {size} (from `{cause.recipe}`)"
-
-
-def unsettled_text(cause):
-    """What it did, why that is not certain, and what to train."""
-    return f"{effect_text(cause)}. {_capital(doubt_text(cause))}. {remedy_text(cause)}"
-
-
-def doubt_text(cause):
-    gain = cause.gains[0]
-    seeds = f"{seeds_text(cause.before)} a rate before the change, {seeds_text(cause.after)} after"
-    if gain.interval is None:
-        return f"{seeds}, too few to say"
-    if gain.interval[0] <= 0 <= gain.interval[1]:
-        return f"{seeds}; others may turn its sign"
-    return "a wider grid may turn its sign"
-
-
-def seeds_text(cell):
-    few, many = seeds_of(cell)
-    return count_text(many, "seed") if few == many else f"{few} to {count_text(many, 'seed')}"
-
-
-def cause_title(cause):
-    """Mamba without convolution, (64, 4), 2 layers"""
-    _, depth = shape_of(cause)
-    return f"{changed_text(cause)}, {size_of(cause)}, {count_text(depth, 'layer')}"
-
-
-def changed_text(cause):
-    return join_name(mixer_title(cause.mixer), cause.text)
-
-
-def size_of(cause):
-    task = cause.before.rows[0].spec["task"]
-    return f"({task.get('length', NONE)}, {task.get('pairs', NONE)})"
-
-
-def shape_of(cause):
-    model = cause.before.rows[0].spec["model"]
-    return model["width"], model["depth"]
-
-
-def id_of(cell):
-    return cell_id(cell.rows[0].spec)
-
-
-def _capital(text):
-    return text[:1].upper() + text[1:]

@@ -78,7 +78,8 @@ def by_tau(verdict):
     words = {}
     for tau, found in verdict.by_tau:
         if found.outcome != "not enough data":
-            words.setdefault(found.words, []).append(f"{tau:g}")
+            verb = "is " if found.outcome in ("contradicted", "reproduced") else ""
+            words.setdefault(verb + found.words, []).append(f"{tau:g}")
     told = [f"{own} at {and_text(taus)}" for own, taus in words.items()]
     return [f"the level τ; it {', and it '.join(told)}"]
 
@@ -165,18 +166,23 @@ def by_settings(verdict, evidence):
     """One choice of the recipe: it turns a failing cell, it does not, or it turns one that
     holds.
     """
-    found, same, doubts = [], [], []
+    holding, same, failing = {}, {}, {}  # the changes, by the cells
     for tried in try_settings(verdict, evidence):
         models = list(dict.fromkeys(mixer_title(cause.mixer) for cause in tried.causes))
-        text = f"[a choice]({CAUSES}) of the recipe; with {tried.causes[0].text}"
-        text += f" ({and_text(models)})"
+        change = f"{tried.causes[0].text} ({and_text(models)})"
         if tried.turned.holding:
-            found.append(f"{text}, {and_text(tried.turned.holding)} would hold")
+            holding.setdefault(and_text(tried.turned.holding), []).append(change)
         elif tried.failing:
-            same.append(f"{text}, {and_text(tried.failing)} fails, too")
+            verb = "fails" if len(tried.failing) == 1 else "fail"
+            same.setdefault(f"{and_text(tried.failing)} {verb}, too", []).append(change)
         if tried.turned.failing:
-            doubts.append(f"{text}, {and_text(tried.turned.failing)} would fail")
-    return found, same, doubts
+            failing.setdefault(and_text(tried.turned.failing), []).append(change)
+    text = f"[a choice]({CAUSES}) of the recipe; with"
+    return (
+        [f"{text} {or_text(own)}, {cells} would hold" for cells, own in holding.items()],
+        [f"{text} {or_text(own)}, {cells}" for cells, own in same.items()],
+        [f"{text} {or_text(own)}, {cells} would fail" for cells, own in failing.items()],
+    )
 
 
 def by_lost_seeds(verdict, evidence):
@@ -299,6 +305,11 @@ def are_among(texts, others):
 
 
 # ---- words ----
+
+
+def or_text(texts):
+    """a, b or c"""
+    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def doubt_text(text):

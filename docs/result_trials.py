@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from result_causes import id_of
+from cause_text import id_of
 
 from recollect.analysis import TAU
 from recollect.reports.paper.causes import ranked

@@ -86,7 +86,59 @@ def test_a_settled_change_is_told_before_a_larger_one_that_is_not(docs):
     assert told[1].startswith("Attention, vocabulary split halves to shared, (64, 4), 2 layers: ")
     assert told[2].startswith("The largest is not settled. Attention, dropout 0.1 to 0, ")
     assert told[2].endswith("3 seeds a rate before the change, 1 seed after, too few to say.")
-    assert told[3].startswith("2 of the 68 changes that `paper:why` tries ")
+    assert told[3] == (
+        "Attention, (64, 4), 2 layers: 2 changes from `study` move W(0.9) by -1.8 to -1.4 decades;"
+        " 1 of them is beyond seeds."
+    )
+    assert told[4].startswith("2 of the 68 changes that `paper:why` tries ")
+
+
+def test_all_changes_stand_beside_each_other_by_model_and_size(docs):
+    from result_causes import choices_among, glance
+
+    causes = causes_of(
+        trained(WIDE),
+        trained(LESS, SHARED),
+        trained(NARROW, NO_DROPOUT, seeds="sweep.seed=[42]"),
+        trained(WIDE, size=(256, 16)),
+        trained(WIDE, NO_DROPOUT, size=(256, 16)),
+    )
+    head, table = glance(choices_among(causes)).strip().split("\n\n")
+    assert head.startswith("Decades of W(0.9) gained or lost by one change from `study`, width 64,")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert rows[0] == ["change", "Attention (64, 4)", "Attention (256, 16)"]
+    assert rows[2:] == [
+        ["W(0.9) under `study`", "2.10", "2.10"],
+        ["dropout 0.1 to 0", "-1.8", "0.0"],
+        ["vocabulary split halves to shared", "**-1.4**", "–"],
+    ]
+    assert glance([]) == ""
+
+
+def test_what_two_changes_of_a_cell_say_of_each_other_is_not_told(docs):
+    from result_causes import all_causes, choices_among
+
+    none, long = "train.warmup=0.0", "train.warmup=0.3"
+    changes = [row for words in (none, long) for row in trained(NARROW, words)]
+    found = all_causes(changes)
+    assert [cause.text for cause in choices_among(found)] == ["warmup 0 to 0.3"]
+    found = all_causes([*trained(WIDE), *changes])
+    assert sorted(cause.text for cause in choices_among(found)) == [
+        "warmup 0.1 to 0",
+        "warmup 0.1 to 0.3",
+    ]
+    assert len(found) == 3
+
+
+def test_small_changes_that_are_not_settled_are_counted(docs):
+    from result_causes import choices_among, unsettled_section
+
+    [cause] = choices_among(causes_of(trained(WIDE), trained(WIDE, SHARED)))
+    assert unsettled_section([cause]) == "1 smaller change is not settled.\n"
+    large = causes_of(trained(WIDE), trained(NARROW, NO_DROPOUT, seeds="sweep.seed=[42]"))
+    told = unsettled_section([*large, cause, cause])
+    assert told.startswith("Not settled, of 0.5 decades or more:\n\n- Attention, dropout")
+    assert told.endswith("\n\n2 smaller changes are not settled either.\n")
 
 
 def test_opposite_effects_at_two_sizes_are_told(docs):

@@ -160,6 +160,25 @@ def test_a_choice_of_the_recipe_may_explain_it_or_does_not_turn_it(docs):
     ]
 
 
+def test_choices_that_do_the_same_are_told_together(docs):
+    own = only(rows_of("C2", narrow), 64)
+    others = [
+        replace(row, run_id=f"{row.run_id}-clip", spec=row.spec | {"train": clipped(row)})
+        for row in own
+    ]
+    _, told = explained("C2", own, [*without_dropout(own, NARROW), *others])
+    [line] = told[1:]
+    assert line.startswith("Does not turn it: [a choice](#what-makes-a-window-wide) of the recipe;")
+    assert "dropout 0.1 to 0 (Attention)" in line
+    assert " or " in line
+    assert "clip 0 to 1 (Attention)" in line
+    assert line.endswith(", 2-layer attention (64,4) width 64 fails, too.")
+
+
+def clipped(row):
+    return row.spec["train"] | {"clip": 1.0}
+
+
 def test_a_choice_that_turns_a_holding_cell_is_a_doubt(docs):
     own = rows_of("C2")
     verdict, told = explained("C2", own, without_dropout(only(own, 256), NARROW))
@@ -234,6 +253,17 @@ def test_levels_that_disagree_may_explain_it(docs):
         "May explain it: the level τ; it holds in 1 of 1 cell at 0.9, and it fails in 1 of 1 cell"
         " at 0.95 and 0.98."
     )
+
+
+def test_levels_are_told_in_whole_sentences(docs):
+    """At .9 every cell that the claim names holds, at higher levels none."""
+
+    def shoulders(run):
+        return max(narrow(run), within(run, WIDE, 0.93, FLOOR))
+
+    verdict, told = explained("C2", rows_of("C2", shoulders))
+    assert verdict.words == "reproduced"
+    assert told[0].startswith("May explain it: the level τ; it is reproduced at 0.9, and it ")
 
 
 def test_thin_windows_are_in_doubt(docs):

@@ -13,7 +13,7 @@ from recollect.reports.pictures.choosing import RECIPE, SCALE
 from recollect.reports.pictures.comparable import Choice, asked_for, has_two_mixers
 from recollect.reports.pictures.shown import Source
 from recollect.rows import RunRow
-from recollect.spec.recipes import recipe_of, scale_of
+from recollect.spec.recipes import RECIPES, recipe_of, scale_of
 
 
 def choose_for_figure(name: str, source: Source, where: Iterable[str] = ()) -> Choice:
@@ -33,9 +33,14 @@ def choose_for_figure(name: str, source: Source, where: Iterable[str] = ()) -> C
 
 
 def comparing(name: str, rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
-    """The rows by recipe, of the recipes under which a figure of the study compares anything."""
+    """The rows by recipe, of the recipes under which a figure of the study compares anything.
+
+    Changes of a recipe are left out where a whole recipe compares something: what they do is shown
+    by the figure of causes.
+    """
     found = rows_by_recipe(rows, DEFINITIONS[name].varies)
-    return {recipe: own for recipe, own in found.items() if compares(name, own)}
+    found = {recipe: own for recipe, own in found.items() if compares(name, own)}
+    return {recipe: own for recipe, own in found.items() if recipe in RECIPES} or found
 
 
 def compares(name: str, rows: Sequence[RunRow]) -> bool:

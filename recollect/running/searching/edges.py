@@ -15,6 +15,8 @@ A cell is searched in rounds, each large enough to be trained as one population:
   inside  the missing seeds of rates whose verdict is in doubt, edges included; rates at most STEP
           decades apart, one seed each; and all seeds of a rate as good as the best, so that the
           best score is known too
+  last    every other rate inside, one seed each: an untried rate may be a hole in the window, so
+          that the width would be uncertain with other seeds (analysis/seeds/other_seeds.py)
 
 A cell is done when its width W(tau) is known to TOLERANCE decades, with the confidence stated in
 analysis/seeds/prediction.py, or when no run is left that could tell more. Runs that are not needed
@@ -85,7 +87,7 @@ def _choose(cell: Cell, tau: float) -> dict[int, int]:
         between = [index for index in range(a + 1, b) if todo_rows(cell.rates[index])]
         if between and _decades(cell.rates[a], cell.rates[b]) > STEP:
             chosen.setdefault(between[len(between) // 2], 1)
-    return chosen
+    return chosen or {i: 1 for i in range(inside[0], inside[-1]) if not is_tried(cell.rates[i])}
 
 
 def coarse_places(rates: Sequence[float]) -> list[int]:

@@ -131,7 +131,7 @@ IN_ROUNDS = {
         _unknown_edges,
         _without_window,
         "25 to 48 %",
-        0.36,
+        0.38,
     ),
     "best": Search(
         "best score",

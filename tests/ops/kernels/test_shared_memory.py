@@ -16,6 +16,7 @@ from recollect.ops.dropout import Mask
 pytest.importorskip("triton", reason="Triton is not installed")
 pytestmark = pytest.mark.usefixtures("exact_products")
 CONSUMER_SHARED = 99 * 1024  # of a GeForce
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BF16, FP32 = torch.bfloat16, torch.float32
 
 
@@ -88,19 +89,19 @@ def test_what_this_machine_has():
 
 
 def made(*shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE)
 
 
 def attend(share: float | None) -> Callable[[], Tensor]:
-    mask = None if share is None else Mask(torch.tensor([3, 4]), share)
+    mask = None if share is None else Mask(torch.tensor([3, 4], device=DEVICE), share)
     return lambda: softmax_attention.projected_attention(
         made(2, 1, 9, 8), made(2, 8, 24), made(2, 24), 2, mask
     )
 
 
 def attend_at(share: float | None) -> Callable[[], Tensor]:
-    mask = None if share is None else Mask(torch.tensor([3, 4]), share)
-    where_BK = torch.tensor([[2, 5]])
+    mask = None if share is None else Mask(torch.tensor([3, 4], device=DEVICE), share)
+    where_BK = torch.tensor([[2, 5]], device=DEVICE)
     return lambda: softmax_attention.projected_attention_at(
         made(2, 1, 9, 8), made(2, 8, 24), made(2, 24), 2, where_BK, mask
     )

@@ -103,6 +103,9 @@ def test_rows_that_compare_something_come_before_the_study_s_recipe_and_size():
     small = [changed(row, SMALL) for row in two]
     assert choose_for_figure("fig1", source_of(alone, small)).source.rows == small
     assert list(comparing("fig1", alone + two)) == ["zoology"]
+    varied = [changed(row, {"model.dropout": 0.0}) for row in recipe_rows("study")]
+    assert list(comparing("fig1", varied)) == ["study but dropout=0"]
+    assert list(comparing("fig1", [*varied, *two])) == ["zoology"], "whole recipes come alone"
     none = without_result(recipe_rows("study")), recipe_rows("plain", ["attention"])
     assert choose_for_figure("fig1", source_of(*none)).source.rows == none[1]
 

@@ -186,6 +186,22 @@ def test_inside_a_window_rates_are_not_far_apart():
     assert max(steps) <= STEP
 
 
+@pytest.mark.parametrize("edges", [(3e-5, 1e-1), (2e-4, 2e-2), (1e-3, 1.0)])
+def test_in_the_end_every_rate_inside_a_window_is_tried(edges):
+    search = Search(whole(window(*edges)))
+    low, high = edges
+    assert {lr for lr in GRID if low <= lr <= high} <= search.trained.keys()
+    assert is_known(search.cell)
+
+
+def test_the_rates_that_only_show_holes_come_last():
+    """Until then the search has what it needs to know the window."""
+    search = Search(whole(window(3e-5, 1e-1)))
+    *_, last = search.rounds
+    assert {seed for _, seed in last} == {SEEDS[0]}
+    assert all(3e-5 < lr < 1e-1 for lr, _ in last)
+
+
 def test_a_window_to_the_end_of_the_grid_is_followed_there():
     search = Search(whole(window(1e-3, 1.0)))
     assert search.trained[3e-1] == len(SEEDS)
