@@ -12,13 +12,10 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
-from recollect.analysis import TAU, Cell, Curves, count_text, flatten, group_cells
-from recollect.analysis.seeds import resample
-from recollect.analysis.seeds.other_seeds import Draw, draw_cell
-from recollect.analysis.settings import canonical
-from recollect.analysis.wording import setting_text
+from recollect.analysis import TAU, Cell, Curves
+from recollect.analysis.seeds.other_seeds import draw_cell
 from recollect.reports.paper.claims.checks import Measure
 from recollect.reports.paper.claims.measures import (
     missing_rates,
@@ -30,61 +27,13 @@ from recollect.reports.paper.claims.measures import (
     up_to_gaps,
     window,
 )
-from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
+from recollect.reports.paper.claims.roles import Role
+from recollect.reports.paper.claims.groups.subjects import Panel, Subject, size_text, subject_text
 from recollect.reports.paper.claims.wanted import Want, scored_runs
-from recollect.reports.paper.study import Size, open_choices, recipe, task_table
-from recollect.rows import RunRow
+from recollect.reports.paper.study import Size
 
 Kept = Mapping[str, Sequence[float]]  # see inspections.py; by run id
 LIKELY = 2  # number of rates to try before a whole search
-
-
-class Panel(NamedTuple):
-    """The task size and width at which models of different kinds are compared."""
-
-    size: Size
-    width: int
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A cell of the study: its flat settings and its recipe."""
-
-    cell: Cell
-    flat: Mapping[str, Any]
-    recipe: Mapping[str, Any]
-    # Of a subject with other seeds: its cell as it was trained, and a draw of its scores. Its own
-    # cell is then resampled, with curves.
-    trained: Cell | None = None
-    draw: Draw | None = None
-
-    @property
-    def as_trained(self) -> Cell:
-        return self.trained or self.cell
-
-    @property
-    def task(self) -> dict[str, Any]:
-        return task_table(self.flat)
-
-    @property
-    def size(self) -> Size:
-        return self.flat.get("task.length", 0), self.flat.get("task.pairs", 0)
-
-    @property
-    def width(self) -> int:
-        return int(self.flat.get("model.width", 0))
-
-    @property
-    def depth(self) -> int:
-        return int(self.flat.get("model.depth", 0))
-
-    @property
-    def positions(self) -> str:
-        return str(self.flat.get("model.positions", "none"))
-
-    def redrawn(self, runs: random.Random, draw: Draw | None) -> "Subject":
-        """A copy of the subject with other seeds."""
-        return replace(self, cell=resample(self.cell, runs), trained=self.cell, draw=draw)
 
 
 @dataclass(frozen=True)
@@ -299,102 +248,3 @@ def _wanted(role: Role, place: Mapping[str, Any]) -> tuple[Want, ...]:
     task = "mqar" if "size" in place else "copying"
     size, positions = place.get("size", (0, 0)), place.get("positions", "")
     return (Want(role, size, place["width"], depth, task=task, positions=positions),)
-
-
-def size_text(size: Size) -> str:
-    return f"({size[0]},{size[1]})"
-
-
-def subject_text(role: Role, subject: Subject) -> str:
-    place = f" {size_text(subject.size)}" if any(subject.size) else ""
-    is_open = role.depth is None or callable(role.depth)
-    depth = f", {count_text(subject.depth, 'layer')}" if is_open else ""
-    positions = f", positions {subject.positions}" if "model.positions" in role.any_of else ""
-    return f"{role.name}{place} width {subject.width}{depth}{positions}"
-
-
-def find_subjects(rows: Iterable[RunRow]) -> list[Subject]:
-    """All cells whose task is one of the study's, each with its recipe."""
-    subjects = []
-    for cell in group_cells(list(rows)):
-        flat = flatten(cell.rows[0].spec)
-        made = recipe(flat)
-        if made is not None:
-            subjects.append(Subject(cell, flat, made))
-    return subjects
-
-
-def find_groups(
-    subjects: Sequence[Subject],
-    roles: Sequence[Role],
-    curves: Curves,
-    strict: bool,
-    kept: Kept | None = None,
-) -> list[Group]:
-    """The groups that can be compared, ordered by increasing number of deviations.
-
-    For each recipe there is a group with the plainest variant of every role. If `strict`, there is
-    also one for every other trained variant of one role, with the plainest ones of the others.
-    """
-    by_recipe: dict[str, list[Subject]] = {}
-    for subject in subjects:
-        by_recipe.setdefault(canonical(subject.recipe), []).append(subject)
-    found = [
-        replace(group, kept=kept or {})
-        for own in by_recipe.values()
-        for group in _variants(own, roles, curves, strict)
-    ]
-    return sorted(found, key=lambda group: (len(group.choices), -group.runs))
-
-
-def _variants(
-    subjects: Sequence[Subject], roles: Sequence[Role], curves: Curves, strict: bool
-) -> list[Group]:
-    by_role = {role: _by_variant(role, subjects, strict) for role in roles}
-    by_role = {role: variants for role, variants in by_role.items() if variants}
-    if not by_role:
-        return []
-    plainest = {role: min(variants, key=len) for role, variants in by_role.items()}
-    chosen: list[tuple[Role | None, dict[Role, tuple[str, ...]]]] = [(None, plainest)]
-    if strict:
-        chosen += [
-            (role, {**plainest, role: variant})
-            for role in by_role
-            for variant, own in by_role[role].items()
-            if variant != plainest[role] and any(one.cell.scored_runs for one in own)
-        ]
-    common = [] if strict else open_choices(subjects[0].recipe)
-    return [
-        Group(
-            subjects={role: by_role[role][variant] for role, variant in choice.items()},
-            curves=curves,
-            strict=strict,
-            recipe=subjects[0].recipe,
-            choices=(
-                *common,
-                *(f"{role.name}: {text}" for role, variant in choice.items() for text in variant),
-            ),
-            varied=varied,
-        )
-        for varied, choice in chosen
-    ]
-
-
-def _by_variant(
-    role: Role, subjects: Sequence[Subject], strict: bool
-) -> dict[tuple[str, ...], tuple[Subject, ...]]:
-    """The subjects that fit the role, by variant.
-
-    In a strict group all subjects share one recipe, which fixes everything about a model except
-    the options of its mixer; only those options make a variant there.
-    """
-    found: dict[tuple[str, ...], list[Subject]] = {}
-    for subject in subjects:
-        if role.fits(subject.flat):
-            variant = role.variant(subject.flat)
-            if strict:
-                variant = {key: v for key, v in variant.items() if key.startswith("model.mixer.")}
-            if not strict or variant.keys() <= OPEN_OPTIONS:
-                words = sorted(setting_text(key, value) for key, value in variant.items())
-                found.setdefault(tuple(words), []).append(subject)
-    return {variant: tuple(own) for variant, own in found.items()}
