@@ -72,13 +72,13 @@ def _show_progress(store: "Store") -> None:
 
     rows = store.rows()
     cells, asked = group_cells(rows), asked_for(store, rows)
-    left = TimeLeft(cells, asked)
+    left = TimeLeft(cells)
     _say_sweeps(store, rows, left)
     for text in search_texts(store, rows):
         say(f"  search of {text}")
     _say_drift(rows)
     if cells:
-        render(state_table(cells, left, MOST_CELLS))
+        render(state_table(cells, left, asked, MOST_CELLS))
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
     open_ = {row.status for row in rows if not row.is_finished}
@@ -88,15 +88,17 @@ def _show_progress(store: "Store") -> None:
 
 
 def _say_sweeps(store: "Store", rows: list["RunRow"], left: "TimeLeft") -> None:
-    """Print a line for each of several sweeps; a run of two sweeps counts in both."""
+    """Print a line for each of several sweeps; a run of two sweeps counts in both, and its time in
+    those that need it.
+    """
     from recollect.analysis import count_statuses, counts_text
-    from recollect.running.planning.order import sweeps_by_name
+    from recollect.running.planning.order import asked_for, sweeps_by_name
 
     sweeps = sweeps_by_name(store)
     known = {row.run_id: row for row in rows}
     for name, run_ids in sweeps.items() if len(sweeps) > 1 else ():
         own = [known[run_id] for run_id in run_ids if run_id in known]
-        time = left.text(own)
+        time = left.text(own, asked_for(store, own, name))
         say(f"  {name}: {counts_text(count_statuses(own))}{f'; left: {time}' if time else ''}")
 
 

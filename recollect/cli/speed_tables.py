@@ -17,6 +17,7 @@ from recollect.rows import RunRow
 if TYPE_CHECKING:
     from recollect.running.planning.bench import Report
     from recollect.running.planning.forecast import Forecast
+    from recollect.running.planning.order import AskedFor
     from recollect.running.processes.devices import DeviceShare
     from recollect.spec.run import RunSpec
 
@@ -95,7 +96,7 @@ def _shape_names(forecasts: Sequence["Forecast"]) -> list[str]:
     return [join_name(name, variant) for name, variant in zip(names, told, strict=True)]
 
 
-def state_table(cells: Sequence[Cell], left: TimeLeft, most: int) -> Table:
+def state_table(cells: Sequence[Cell], left: TimeLeft, asked: "AskedFor", most: int) -> Table:
     """Return a table with a line per mixer and cell: the number of runs with a result, the best
     score so far, and the time left for the runs that are asked for.
     """
@@ -107,11 +108,11 @@ def state_table(cells: Sequence[Cell], left: TimeLeft, most: int) -> Table:
             _done(cell.rows),
             _best_so_far(cell),
             decades_text(window) if window and len(cell.scored_rates) > 1 else "-",
-            left.text(cell.rows),
+            left.text(cell.rows, asked),
         )
     if len(cells) > 1:
         rows = [row for cell in cells for row in cell.rows]
-        table.add_row("all", _done(rows), "", "", left.text(rows), style="bold")
+        table.add_row("all", _done(rows), "", "", left.text(rows, asked), style="bold")
     return table
 
 

@@ -12,6 +12,10 @@ from collections.abc import Iterator
 
 APPLICATION_ID = 0x5245434F  # "RECO"
 
+# Keys in `meta`, by how a sweep is trained (running/planning/order.py); each value is a JSON list
+# of names of sweeps.
+TRAINED_AS = {"edges": "search", "best": "search for best", "all": "search in full"}
+
 # Version 1. SQLite stores the text of each statement in the database, and salvage.py relies on all
 # files having the same pages for it. So no byte inside a statement may change. (A backslash at the
 # end of a line joins it to the next one.) ADDITIONS holds the statements of later versions.

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recollect.analysis import Cell, remaining_s
@@ -14,62 +13,60 @@ if TYPE_CHECKING:
     from recollect.running.planning.order import AskedFor
 
 
-@dataclass(frozen=True)
-class _CellTime:
-    """Seconds for a run of a cell that has not ended, on average."""
-
-    most_s: float
-    likely_s: float  # a search leaves runs out
-
-
 class TimeLeft:
-    """The time left of the cells of a folder, for any of their runs.
+    """The time left for any runs of the cells of a folder.
 
     A cell's time is divided evenly among its runs that have not ended.
     """
 
-    def __init__(self, cells: Sequence[Cell], asked: "AskedFor"):
-        self._searched = asked.searched
-        self._wanted = asked.in_full | asked.searched
-        self._times = [
-            _cell_time(cell, seconds, asked)
+    def __init__(self, cells: Sequence[Cell]):
+        self._run_s = [
+            _run_seconds(cell, seconds)
             for cell, seconds in zip(cells, remaining_s(cells), strict=True)
         ]
         self._cell_of = {
             row.run_id: number for number, cell in enumerate(cells) for row in cell.rows
         }
 
-    def text(self, rows: Iterable[RunRow]) -> str:
-        """Return the time left for these runs, empty if all have ended."""
+    def text(self, rows: Iterable[RunRow], asked: "AskedFor") -> str:
+        """Return the time left for these runs as far as they are asked for, empty if all have
+        ended.
+        """
         waiting: dict[int, list[RunRow]] = defaultdict(list)
         for row in rows:
             if not row.is_finished:
                 waiting[self._cell_of[row.run_id]].append(row)
         if not waiting:
             return ""
-        needed = [
-            (self._times[number], own)
+        wanted = asked.in_full | asked.searched
+        needed = {
+            number: own
             for number, own in waiting.items()
-            if any(row.status == "running" or row.run_id in self._wanted for row in own)
-        ]
+            if any(row.status == "running" or row.run_id in wanted for row in own)
+        }
         if not needed:
             return "not needed"
         most_s, likely_s = 0.0, 0.0
-        for time, own in needed:
-            if time is None:
+        for number, own in needed.items():
+            run_s = self._run_s[number]
+            if run_s is None:
                 return "?"
-            most_s += time.most_s * len(own)
-            likely_s += time.likely_s * len(own)
-        is_searched = any(row.run_id in self._searched for _, own in needed for row in own)
+            most_s += run_s * len(own)
+            likely_s += run_s * _likely_runs(own, asked)
+        is_searched = any(row.run_id in asked.searched for own in needed.values() for row in own)
         return between_text(likely_s, most_s) if is_searched else time_text(most_s)
 
 
-def _cell_time(cell: Cell, seconds: float | None, asked: "AskedFor") -> _CellTime | None:
-    """None if no run was timed, or all have ended."""
-    todo = sum(row.status == "todo" for row in cell.rows)
-    running = sum(row.status == "running" for row in cell.rows)
-    if seconds is None or not todo + running:
-        return None
-    # Runs in training count in full.
-    likely = asked.likely.get(cell_id(cell.rows[0].spec), todo) + running
-    return _CellTime(seconds / (todo + running), seconds * likely / (todo + running) ** 2)
+def _run_seconds(cell: Cell, seconds: float | None) -> float | None:
+    """Seconds for a run of the cell that has not ended, on average; None if no run was timed, or
+    all have ended.
+    """
+    left = sum(not row.is_finished for row in cell.rows)
+    return seconds / left if seconds is not None and left else None
+
+
+def _likely_runs(own: Sequence[RunRow], asked: "AskedFor") -> int:
+    """How many of these unfinished runs of one cell should be trained; those in training count."""
+    todo = sum(row.status == "todo" for row in own)
+    likely = asked.likely.get(cell_id(own[0].spec), todo)
+    return min(likely, todo) + len(own) - todo

@@ -28,26 +28,25 @@ from recollect.running.searching.searches import (
 )
 from recollect.spec.cell import cell_id
 from recollect.store import Store
+from recollect.store.schema import TRAINED_AS
 
 IN_FULL = "all"
-# Keys in the store's metadata; each value lists the names of the sweeps trained in that way.
-_NOTES = {"edges": "search", "best": "search for best", IN_FULL: "search in full"}
 
 NextStage = Callable[[Sequence[RunRow]], Stage | None]
 
 
 def remember_search(store: Store, names: Iterable[str], search: str | None) -> None:
     """Store how these sweeps are trained from now on; None means in full and in any order."""
-    for kind, note in _NOTES.items():
-        before = set(_names(store, note))
+    for kind, key in TRAINED_AS.items():
+        before = set(_names(store, key))
         after = before | set(names) if search == kind else before - set(names)
         if after != before:
-            store.set_meta(note, json.dumps(sorted(after)))
+            store.set_meta(key, json.dumps(sorted(after)))
 
 
 def searched_sweeps(store: Store) -> dict[str, str]:
     """The kind of search of each sweep whose search is not over, by name of the sweep."""
-    return {name: kind for kind in IN_ROUNDS for name in _names(store, _NOTES[kind])}
+    return {name: kind for kind in IN_ROUNDS for name in _names(store, TRAINED_AS[kind])}
 
 
 def sweeps_by_name(store: Store) -> dict[str, frozenset[str]]:
@@ -61,8 +60,8 @@ def sweeps_by_name(store: Store) -> dict[str, frozenset[str]]:
     return found
 
 
-def _names(store: Store, note: str) -> list[str]:
-    return json.loads(store.meta(note) or "[]")
+def _names(store: Store, key: str) -> list[str]:
+    return json.loads(store.meta(key) or "[]")
 
 
 def order_of(
@@ -79,7 +78,7 @@ def order_of(
     of the sweep to another stage. `first`: names of sweeps that come before
     the others.
     """
-    searched, in_full = searched_sweeps(store), set(_names(store, _NOTES[IN_FULL]))
+    searched, in_full = searched_sweeps(store), set(_names(store, TRAINED_AS[IN_FULL]))
     known = sweeps_by_name(store)
     sweeps = {name: known[name] for name in (*first, *known)}
     told: dict[str, str] = {}  # the last text about each search
@@ -141,11 +140,14 @@ class AskedFor:
     likely: Mapping[str, int] = field(default_factory=dict)
 
 
-def asked_for(store: Store, rows: Sequence[RunRow]) -> AskedFor:
-    """Return the todo runs that are or may be needed; no search needs the others."""
+def asked_for(store: Store, rows: Sequence[RunRow], only: str | None = None) -> AskedFor:
+    """Return the todo runs that are or may be needed; no search needs the others. `only`: the name
+    of the sweep that needs them.
+    """
     searched = searched_sweeps(store)
     todo = {row.run_id for row in rows if row.status == "todo"}
     sweeps = sweeps_by_name(store)
+    sweeps = sweeps if only is None else {only: sweeps[only]}
     in_full = {i for name in sweeps.keys() - searched.keys() for i in sweeps[name]} & todo
     open_: set[str] = set()
     likely: Counter[str] = Counter()

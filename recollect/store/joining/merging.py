@@ -1,10 +1,11 @@
 """Copy the results of other folders into one: `recollect merge INTO FROM...`.
 
 Ids are made from content, so runs of FROM and INTO with the same id are the same run. Everything
-that INTO lacks is copied: sweeps, planned runs, and results with their curves. A result of INTO is
-never changed: an equal result in FROM is skipped, a different one is reported. A run that trained
-or failed in FROM without a result is todo in INTO, where it may still be trained. Checkpoints and
-kept weights are not copied.
+that INTO lacks is copied: sweeps and how they are trained, planned runs, and results with their
+curves. A result of INTO is never changed: an equal result in FROM is skipped, a different one is
+reported; and a sweep that INTO has is trained as before. A run that trained or failed in FROM
+without a result is todo in INTO, where it may still be trained. Checkpoints and kept weights are
+not copied.
 
 A damaged row costs that row alone, in FROM and in INTO, and is named (`notice_damage`): a run whose
 row must not be used is not copied, and one that lacks a part of its curve is copied as todo. So a
@@ -28,6 +29,7 @@ from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 from recollect.store.reading.values import STOPS, number, point
+from recollect.store.schema import TRAINED_AS
 from recollect.store.store import Store
 
 # Values of a run that are not part of RunRow.
@@ -137,6 +139,7 @@ class _Target(_Joined):
             "DO NOTHING",
             [(row.run_id, _text(row.spec), row.score_name, number(row.chance)) for row in rows],
         )
+        self._take_over_requests(connection, source)
         for sweep in source.sweeps():
             connection.execute(
                 "INSERT INTO sweeps (name, source, created) VALUES (?, ?, ?) ON CONFLICT DO "
@@ -148,6 +151,17 @@ class _Target(_Joined):
                 "source = ? AND run_id = ? ON CONFLICT DO NOTHING",
                 [(sweep.name, sweep.source, run_id) for run_id in sweep.run_ids],
             )
+
+    def _take_over_requests(self, connection: sqlite3.Connection, source: Store) -> None:
+        """Copy how the sweeps that are new here are trained."""
+        new = {sweep.name for sweep in source.sweeps()} - {sweep.name for sweep in self.sweeps()}
+        for key in TRAINED_AS.values():
+            theirs, own = (set(json.loads(store.meta(key) or "[]")) for store in (source, self))
+            if theirs & new:
+                connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                    [key, json.dumps(sorted(own | theirs & new))],
+                )
 
     def _take_result(
         self,

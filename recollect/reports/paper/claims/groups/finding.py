@@ -7,8 +7,8 @@ from recollect.analysis import Curves
 from recollect.analysis.settings import canonical
 from recollect.analysis.wording import setting_text
 from recollect.reports.paper.claims.groups.group import Group, Kept
-from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
 from recollect.reports.paper.claims.groups.subjects import Subject
+from recollect.reports.paper.claims.roles import OPEN_OPTIONS, Role
 from recollect.reports.paper.study import open_choices
 
 

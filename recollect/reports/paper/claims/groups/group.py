@@ -17,6 +17,7 @@ from typing import Any
 from recollect.analysis import TAU, Cell, Curves
 from recollect.analysis.seeds.other_seeds import draw_cell
 from recollect.reports.paper.claims.checks import Measure
+from recollect.reports.paper.claims.groups.subjects import Panel, Subject, size_text, subject_text
 from recollect.reports.paper.claims.measures import (
     missing_rates,
     redrawn_score,
@@ -28,7 +29,6 @@ from recollect.reports.paper.claims.measures import (
     window,
 )
 from recollect.reports.paper.claims.roles import Role
-from recollect.reports.paper.claims.groups.subjects import Panel, Subject, size_text, subject_text
 from recollect.reports.paper.claims.wanted import Want, scored_runs
 from recollect.reports.paper.study import Size
 
