@@ -76,6 +76,7 @@ for verb in (
     train.resume,
     folders.status,
     folders.check,
+    folders.unplan,
     folders.merge,
     show.report,
     show.watch,

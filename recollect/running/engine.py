@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import SpecError, command_text
-from recollect.rows import RunRow, Status
+from recollect.rows import Status
 from recollect.running.budget import Budget
 from recollect.running.cluster.plan import is_planned
 from recollect.running.events import (
     Event,
     FailedReopened,
+    OthersFollow,
     Remark,
     SweepPlanned,
     TrainingStarted,
@@ -33,13 +34,10 @@ from recollect.store import PlanCounts, PlannedRun, Store
 from recollect.store.checking.runs import leave_out_wrong
 from recollect.store.joining.folders import require_own_store
 from recollect.store.keep_policy import KeepPolicy
+from recollect.store.schema import SEARCH_ENDED
 
 if TYPE_CHECKING:
     import torch
-
-# Key in the store's metadata: the sweeps whose search has ended. The folder remembers the search
-# itself too, so that their other runs are known not to be needed.
-_SEARCH_ENDED = "search ended"
 
 
 @dataclass(frozen=True)
@@ -142,10 +140,14 @@ def train(
         if team.reason:
             listen(Remark(team.reason))
         processes = len(team.shares)
-        likely = order.asked_for(store, rows).likely if searched else {}
+        asked = order.asked_for(store, rows)
+        others = _others(sweeps, asked)
+        if others:
+            listen(OthersFollow(len(others)))
+        likely = asked.likely if searched else {}
         listen(TrainingStarted(tuple(rows), processes, step_s, likely))
-        first = [sweep.name for sweep in sweeps]
-        in_stages = budget is not None or bool(searched) or _has_others(store, first, rows)
+        first = [(sweep.name, frozenset(run.run_id for run in sweep.runs)) for sweep in sweeps]
+        in_stages = budget is not None or bool(searched) or bool(others)
         wanted = FULL if target.type == "cuda" else 1
         choose = (
             order.order_of(store, budget is not None, listen, wanted, first) if in_stages else None
@@ -156,8 +158,8 @@ def train(
                 stages=SharedStages(store, choose, budget) if choose else None,
             ).work(store)
         else:
-            asked = budget.stop(stop) if budget else stop
-            with Worker(store, folder, target, listen, asked, allow_drift=allow_drift) as worker:
+            stops = budget.stop(stop) if budget else stop
+            with Worker(store, folder, target, listen, stops, allow_drift=allow_drift) as worker:
                 train_in_order(worker, choose, budget)
         store.reclaim()  # a process that died meanwhile does not train the runs it held
         rows = store.rows()
@@ -171,15 +173,14 @@ def train(
         )
         # Results of another process that still trains may require a further round.
         if searched and left is None and not outcome.counts["running"]:
-            store.set_meta(_SEARCH_ENDED, json.dumps(sorted(searched)))
+            store.set_meta(SEARCH_ENDED, json.dumps(sorted(searched)))
         return outcome
 
 
-def _has_others(store: Store, first: Sequence[str], rows: Sequence[RunRow]) -> bool:
-    """Whether sweeps other than these, if there are any, have runs to train."""
-    sweeps = order.sweeps_by_name(store)
-    own = frozenset[str]().union(*(sweeps[name] for name in first))
-    return bool(first) and any(row.status == "todo" and row.run_id not in own for row in rows)
+def _others(sweeps: Sequence[Sweep], asked: order.AskedFor) -> frozenset[str]:
+    """The runs to train that are not of these sweeps, if there are any sweeps."""
+    own = {run.run_id for sweep in sweeps for run in sweep.runs}
+    return (asked.in_full | asked.searched) - own if sweeps else frozenset()
 
 
 def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
@@ -194,7 +195,7 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
     What a search has left out is trained on request only: if its sweep is given without a search,
     or if the folder goes on after the search has ended. A search that was interrupted goes on.
     """
-    ended: set[str] = set(json.loads(store.meta(_SEARCH_ENDED) or "[]"))
+    ended: set[str] = set(json.loads(store.meta(SEARCH_ENDED) or "[]"))
     if sweeps:
         for sweep in sweeps:
             order.remember_search(store, [sweep.name], search or sweep.search)
@@ -206,7 +207,7 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
         again = ended
         order.remember_search(store, ended, None)
     if ended & again:
-        store.set_meta(_SEARCH_ENDED, json.dumps(sorted(ended - again)))
+        store.set_meta(SEARCH_ENDED, json.dumps(sorted(ended - again)))
 
 
 def plan(store: Store, sweep: Sweep) -> PlanCounts:

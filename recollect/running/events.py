@@ -25,6 +25,13 @@ class FailedReopened:
 
 
 @dataclass(frozen=True)
+class OthersFollow:
+    """Runs that were planned in the folder before, and are trained after the given sweeps."""
+
+    runs: int
+
+
+@dataclass(frozen=True)
 class TrainingStarted:
     """The folder's rows before the first step, and the number of processes that will train it.
 
@@ -129,6 +136,7 @@ class RunEnded:
 
 Event = (
     SweepPlanned
+    | OthersFollow
     | FailedReopened
     | TrainingStarted
     | SearchRound

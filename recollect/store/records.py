@@ -23,6 +23,14 @@ class PlanCounts(NamedTuple):
     known: dict[Status, int]  # number of planned runs that were stored before, by status
 
 
+class UnplanCounts(NamedTuple):
+    """Numbers of runs that left the store, that other sweeps keep, and that had begun."""
+
+    gone: int
+    shared: int
+    begun: int
+
+
 class Todo(NamedTuple):
     run_id: str
     spec: str

@@ -15,6 +15,9 @@ APPLICATION_ID = 0x5245434F  # "RECO"
 # Keys in `meta`, by how a sweep is trained (running/planning/order.py); each value is a JSON list
 # of names of sweeps.
 TRAINED_AS = {"edges": "search", "best": "search for best", "all": "search in full"}
+# Such a list, too: the sweeps whose search has ended. The folder remembers the search itself as
+# well, so that their other runs are known not to be needed.
+SEARCH_ENDED = "search ended"
 
 # Version 1. SQLite stores the text of each statement in the database, and salvage.py relies on all
 # files having the same pages for it. So no byte inside a statement may change. (A backslash at the
@@ -144,6 +147,15 @@ INSERT INTO meta VALUES ('commits', '0');
     # No statements: from version 5 on, rows stored before there were checksums have them too
     # (checksums.py).
     "",
+    # A run that nobody has begun may be taken back (Store.unplan).
+    """
+DROP TRIGGER runs_are_kept;
+CREATE TRIGGER begun_runs_are_kept BEFORE DELETE ON runs
+WHEN OLD.status <> 'todo' OR OLD.attempt > 0
+BEGIN SELECT RAISE(ABORT, 'a run that has begun cannot be deleted'); END;
+CREATE TRIGGER unplanned_run_is_not_summed AFTER DELETE ON runs
+BEGIN DELETE FROM sums WHERE run_id = OLD.run_id; END;
+""",
 )
 VERSION = 1 + len(ADDITIONS)
 

@@ -14,6 +14,7 @@ A store may be shared between threads. A forked child must open its own.
 """
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,8 +24,8 @@ from recollect.store.ownership import Lease, host, is_dead, shares_clock
 from recollect.store.reading.checksums import checksum
 from recollect.store.reading.reader import Reader
 from recollect.store.reading.values import STOPS, BadRowError, number, point, table
-from recollect.store.records import Claims, PlanCounts, PlannedRun, Result
-from recollect.store.schema import PUT_POINT
+from recollect.store.records import Claims, PlanCounts, PlannedRun, Result, UnplanCounts
+from recollect.store.schema import PUT_POINT, SEARCH_ENDED, TRAINED_AS
 
 MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
 
@@ -77,6 +78,57 @@ class Store(Reader):
             )
         self._put_log_into_file()
         return PlanCounts(len(wanted) - sum(known.values()), known)
+
+    def unplan(self, name: str, run_ids: Iterable[str]) -> UnplanCounts:
+        """Take those of these runs that nobody has begun out of the sweeps of this name, and out of
+        the store if no other sweep has them. A sweep without runs goes, too.
+        """
+        chosen = (
+            "run_id IN (SELECT value FROM json_each(?)) AND run_id IN (SELECT run_id FROM planned "
+            "JOIN sweeps USING (sweep_id) WHERE name = ?)"
+        )
+        waiting = f"SELECT run_id FROM runs WHERE status = 'todo' AND attempt = 0 AND {chosen}"
+        with self._transaction() as connection:
+            if connection.execute("SELECT 1 FROM runs WHERE status = 'running'").fetchone():
+                raise StoreError(
+                    f"{self.path.parent}: is being trained; stop that before runs are taken back"
+                )
+            asked = [json.dumps(list(run_ids)), name]
+            (begun,) = connection.execute(
+                f"SELECT count(*) FROM runs WHERE (status <> 'todo' OR attempt > 0) AND {chosen}",
+                asked,
+            ).fetchone()
+            taken = json.dumps([run_id for (run_id,) in connection.execute(waiting, asked)])
+            connection.execute(
+                "DELETE FROM planned WHERE run_id IN (SELECT value FROM json_each(?)) AND sweep_id "
+                "IN (SELECT sweep_id FROM sweeps WHERE name = ?)",
+                [taken, name],
+            )
+            gone = connection.execute(
+                "DELETE FROM runs WHERE run_id IN (SELECT value FROM json_each(?)) AND run_id NOT "
+                "IN (SELECT run_id FROM planned)",
+                [taken],
+            ).rowcount
+            connection.execute(
+                "DELETE FROM sweeps WHERE sweep_id NOT IN (SELECT sweep_id FROM planned)"
+            )
+            if not connection.execute("SELECT 1 FROM sweeps WHERE name = ?", [name]).fetchone():
+                self._forget_sweep(connection, name)
+            if gone:
+                runs = "run" if gone == 1 else "runs"
+                began = "it began" if gone == 1 else "they began"
+                self._note("unplan", f"{gone} {runs} of {name} taken back before {began}")
+            return UnplanCounts(gone, len(json.loads(taken)) - gone, begun)
+
+    def _forget_sweep(self, connection: sqlite3.Connection, name: str) -> None:
+        """Take a sweep out of the lists of how sweeps are trained."""
+        for key in (*TRAINED_AS.values(), SEARCH_ENDED):
+            names = json.loads(self.meta(key) or "[]")
+            if name in names:
+                names.remove(name)
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = ?", [json.dumps(names), key]
+                )
 
     def reopen_failed(self) -> list[str]:
         """Set all failed runs to todo and return their ids.

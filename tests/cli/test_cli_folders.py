@@ -18,6 +18,7 @@ from recollect.store import Store
 from recollect.store.database import FILE
 from recollect.store.reading.checksums import register
 from recollect.store.records import Result
+from recollect.store.schema import SEARCH_ENDED
 
 SWEEP = """
 [task]
@@ -106,7 +107,7 @@ def test_what_a_search_left_out_is_trained_on_request_only(command, specs, tmp_p
     assert command("run", specs[0], "--out", out, *search)[0] == 0
     assert command("resume", out, *search)[0] == 0
     with Store.open(out) as store:
-        store.set_meta(engine._SEARCH_ENDED, "[]")  # as if killed before it was said
+        store.set_meta(SEARCH_ENDED, "[]")  # as if killed before it was said
     assert command("resume", out, *device)[0] == 0
     with Store.open(out) as store:
         assert store.counts()["todo"] == left

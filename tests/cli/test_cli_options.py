@@ -62,6 +62,7 @@ OPTIONS = {
     },
     "status": {"folder"},
     "check": {"folder", "--plugin"},
+    "unplan": {"folder", "sweep", "--where"},
     "merge": {"into", "others"},
     "report": {"folders", "-o", "--output"},
     "watch": {"folders", "--port", "--token"},

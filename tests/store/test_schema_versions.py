@@ -29,6 +29,7 @@ TEXTS = {
     3: "01733b348237d53e",
     4: "01733b348237d53e",
     5: "01733b348237d53e",
+    6: "379e521cbb287e25",
 }  # digests of what each version begins with
 
 

@@ -4,11 +4,13 @@ import math
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from named_runs import RUNS, at, planned
 
+from recollect.errors import StoreError
 from recollect.rows import STATUSES
 from recollect.store import MAX_LOST, Result, Store
 from recollect.store.ownership import this_process
@@ -145,6 +147,19 @@ class StoreMachine(RuleBasedStateMachine):
         assert sorted(self.store.reopen_failed()) == sorted(failed)
         for run in failed:
             self.model[run].status, self.model[run].lost = "todo", 0
+
+    @rule(run_ids=st.sets(st.sampled_from(RUNS)))
+    def unplan(self, run_ids: set[str]) -> None:
+        own = {run: self.model[run] for run in run_ids & self.model.keys()}
+        begun = {run for run, model in own.items() if model.attempt or model.status != "todo"}
+        if any(model.status == "running" for model in self.model.values()):
+            with pytest.raises(StoreError, match="is being trained"):
+                self.store.unplan("sweep", run_ids)
+            return
+        found = self.store.unplan("sweep", run_ids)
+        assert found == (len(own) - len(begun), 0, len(begun))
+        for run in own.keys() - begun:
+            del self.model[run]
 
     @invariant()
     def store_is_as_the_model_says(self) -> None:

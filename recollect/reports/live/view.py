@@ -6,12 +6,14 @@ from typing import Protocol, Self
 import rich.console
 
 from recollect.analysis.wording import count_text
+from recollect.errors import command_text
 from recollect.reports.live.progress import Progress
 from recollect.reports.live.terminal import Terminal
 from recollect.running.events import (
     DeviceProgress,
     Event,
     FailedReopened,
+    OthersFollow,
     Remark,
     RunEnded,
     SweepPlanned,
@@ -65,6 +67,10 @@ class TrainingView:
                 known = f", {event.known} known" if event.known else ""
                 runs = count_text(event.runs, "run")
                 say(f"{event.name}: {runs}, {event.new} new{known} -> {self.folder}")
+            case OthersFollow():
+                runs = count_text(event.runs, "run")
+                unplan = command_text("unplan", self.folder, "SWEEP")
+                say(f"then {runs} planned here before (`{unplan}` takes back what has not begun)")
             case FailedReopened():
                 say(f"{count_text(event.runs, 'failed run')} will be tried again")
             case TrainingStarted():

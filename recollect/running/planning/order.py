@@ -69,39 +69,38 @@ def order_of(
     within_budget: bool,
     listen: Callable[[Event], None] = ignore,
     wanted: int = 1,
-    first: Sequence[str] = (),
+    first: Sequence[tuple[str, frozenset[str]]] = (),
 ) -> NextStage:
     """Return a function that chooses the next stage of the folder from its rows.
 
     The function returns None when nothing requested is left. `wanted`: the number of runs that a
     stage should have; rounds of the following sweeps are added to a round, and runs of later stages
-    of the sweep to another stage. `first`: names of sweeps that come before
-    the others.
+    of the sweep to another stage. `first`: sweeps that come before all others, with
+    their run ids; what another plan of the same name has comes in its own turn.
     """
     searched, in_full = searched_sweeps(store), set(_names(store, TRAINED_AS[IN_FULL]))
-    known = sweeps_by_name(store)
-    sweeps = {name: known[name] for name in (*first, *known)}
-    told: dict[str, str] = {}  # the last text about each search
-    groupings: dict[str, Grouping] = {}  # the cells of each searched sweep
+    sweeps = list(dict.fromkeys([*first, *sweeps_by_name(store).items()]))
+    told: dict[int, str] = {}  # by place in `sweeps`: the last text about each search
+    groupings: dict[int, Grouping] = {}  # the cells of each searched sweep
 
     def choose(rows: Sequence[RunRow]) -> Stage | None:
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
         ranks: dict[str, int] = {}  # of the runs in rounds
-        for place, (name, run_ids) in enumerate(sweeps.items()):
+        for place, (name, run_ids) in enumerate(sweeps):
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
                 search = IN_ROUNDS[searched[name]]
-                if name not in groupings:
-                    groupings[name] = Grouping(own)
-                cells = groupings[name].cells(own)
+                if place not in groupings:
+                    groupings[place] = Grouping(own)
+                cells = groupings[place].cells(own)
                 chosen = next_runs(search, cells)
                 stage = Stage("round", chosen) if chosen else None
                 if stage is not None:
                     text = search_state(search, cells).text()
-                    if told.get(name) != text:
-                        told[name] = text
+                    if told.get(place) != text:
+                        told[place] = text
                         likely = {_id(cell): likely_runs(search, cell) for cell in cells}
                         listen(SearchRound(name, text, likely))
             elif within_budget and name not in in_full:

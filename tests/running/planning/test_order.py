@@ -1,14 +1,12 @@
 """The order in which the sweeps of a folder are trained, and what the folder remembers of it."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from planned_rounds import finish, rates_of
 
 from recollect.analysis import group_cells
 from recollect.errors import SpecError
-from recollect.rows import Evaluation
 from recollect.running import engine
 from recollect.running.events import SearchRound
 from recollect.running.planning.order import (
@@ -27,53 +25,8 @@ from recollect.running.searching.searches import (
     search_state,
 )
 from recollect.spec.cell import cell_id
-from recollect.spec.run import RunSpec
-from recollect.spec.sweep import Sweep, parse_sweep, require_search
+from recollect.spec.sweep import parse_sweep, require_search
 from recollect.store import Store
-from recollect.store.records import Result
-
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with Store.create(tmp_path) as store:
-        yield store
-
-
-@pytest.fixture
-def make_sweep(make_run) -> Callable[..., Sweep]:
-    def sweep(name: str, *widths: int) -> Sweep:
-        runs = [
-            make_run({"train.lr": lr, "seed": seed, "model.width": width})
-            for width in widths
-            for lr in RATES
-            for seed in (1, 2)
-        ]
-        return Sweep(name, "", tuple(runs))
-
-    return sweep
-
-
-@pytest.fixture
-def sweeps(make_sweep) -> list[Sweep]:
-    return [make_sweep("first", 16), make_sweep("second", 32)]
-
-
-def finish(store: Store, run_ids: Sequence[str], score: float) -> None:
-    claims = store.claim(run_ids, "test", 60.0)
-    last = Evaluation(1, 1.0, 1.0, score, score)
-    store.finish(
-        Result(run_id, attempt, "done", steps=1, wall_s=1.0, last=last)
-        for run_id, attempt in claims.items()
-    )
-
-
-def rates_of(store: Store, run_ids: Sequence[str]) -> list[tuple[int, float]]:
-    specs = {row.run_id: row.spec for row in store.rows()}
-    return sorted(
-        {(specs[run_id]["model"]["width"], specs[run_id]["train"]["lr"]) for run_id in run_ids}
-    )
 
 
 def test_sweeps_come_in_the_order_of_planning_each_as_it_was_asked_for(store, sweeps):
@@ -136,43 +89,6 @@ def test_a_sweep_that_was_planned_again_from_another_text_is_one(store, sweeps):
     engine.plan(store, replace(sweeps[0], source="# changed", runs=sweeps[1].runs[:1]))
     runs = {name: len(run_ids) for name, run_ids in sweeps_by_name(store).items()}
     assert runs == {"first": len(sweeps[0].runs) + 1, "second": len(sweeps[1].runs)}
-
-
-def test_sweeps_that_are_named_come_before_the_others(store, sweeps):
-    for sweep in sweeps:
-        engine.plan(store, sweep)
-    choose = order_of(store, within_budget=False, first=["second"])
-    assert {width for width, _ in rates_of(store, choose(store.rows()).run_ids)} == {32}
-    finish(store, [run.run_id for run in sweeps[1].runs], 1.0)
-    assert {width for width, _ in rates_of(store, choose(store.rows()).run_ids)} == {16}
-
-
-def test_runs_of_a_round_know_the_place_of_their_sweep(store, sweeps):
-    for sweep in sweeps:
-        engine.plan(store, sweep)
-    remember_search(store, ["first", "second"], "edges")
-    for first, places in (((), [16, 32]), (("second",), [32, 16])):
-        stage = order_of(store, within_budget=False, wanted=99, first=first)(store.rows())
-        assert by_rank(store, stage) == [{places[0]}, {places[1]}]
-        assert tuple(stage.ranks) == stage.run_ids
-
-
-def by_rank(store, stage) -> list[set[int]]:
-    """The widths of the runs of each rank, in order."""
-    widths = {row.run_id: row.spec["model"]["width"] for row in store.rows()}
-    ranks = sorted(set(stage.ranks.values()))
-    return [{widths[i] for i in stage.run_ids if stage.ranks[i] == rank} for rank in ranks]
-
-
-def test_cells_that_have_begun_come_before_those_that_have_not(store, make_sweep):
-    """Of one sweep; an earlier sweep comes first even if nothing of it has begun."""
-    for sweep in (make_sweep("early", 8), make_sweep("late", 16, 32, 64)):
-        engine.plan(store, sweep)
-    remember_search(store, ["early", "late"], "edges")
-    begun = [row for row in store.rows() if row.spec["model"]["width"] == 32]
-    finish(store, [row.run_id for row in begun[:1]], 0.1)
-    stage = order_of(store, within_budget=False, wanted=99)(store.rows())
-    assert by_rank(store, stage) == [{8}, {32}, {16, 64}]
 
 
 def test_what_was_begun_comes_first_wherever_it_is(store, sweeps):
@@ -354,14 +270,6 @@ def test_a_file_says_how_far_it_is_trained_and_the_command_line_says_it_louder(t
 
 
 # ---- through the engine ----
-
-
-@pytest.fixture
-def tiny(make_run) -> Sweep:
-    runs: list[RunSpec] = [
-        make_run({"train.lr": lr, "seed": seed}) for lr in RATES for seed in (1, 2)
-    ]
-    return Sweep("tiny", "", tuple(runs))
 
 
 @pytest.mark.parametrize(("search", "left"), [("edges", 1), ("best", 0)])

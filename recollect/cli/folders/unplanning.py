@@ -1,0 +1,69 @@
+"""`recollect unplan`: take back what nobody has begun."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.options import Folder
+from recollect.cli.printing import say
+from recollect.errors import SpecError, command_text
+
+if TYPE_CHECKING:
+    pass
+
+
+def unplan(
+    folder: Folder,
+    sweep: Annotated[
+        str, typer.Argument(metavar="SWEEP", help="a sweep of the folder; `status` lists them")
+    ],
+    where: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUE", help="only these runs, e.g. train.lr=[1e-5,3e-5]; may be repeated"
+        ),
+    ] = [],  # noqa: B006
+) -> None:
+    """Take back the runs of a sweep that have not begun.
+
+    \b
+    recollect unplan out mine
+    recollect unplan out mine --where train.lr=1.0
+
+    What has begun stays, and what another sweep has planned, too.
+    """
+    from recollect.analysis import count_text
+    from recollect.reports.pictures.choosing import choose_rows
+    from recollect.running.cluster.plan import is_planned
+    from recollect.running.planning.order import sweeps_by_name
+    from recollect.spec.base import shorten, suggest
+    from recollect.store import Store
+    from recollect.store.joining.folders import require_own_store
+
+    if is_planned(folder):
+        raise SpecError(
+            f"{folder}: planned for many machines, which hold its runs; plan anew in another --out"
+        )
+    require_own_store(folder, "unplan", sweep)
+    with Store.open(folder) as store:
+        store.reclaim()
+        sweeps = sweeps_by_name(store)
+        if sweep not in sweeps:
+            known = suggest(sweep, sweeps, command_text("status", folder))
+            raise SpecError(
+                f"{sweep!r} is no sweep of {folder}; {known if sweeps else 'it has none'}"
+            )
+        rows = [row for row in store.rows() if row.run_id in sweeps[sweep]]
+        chosen = choose_rows(rows, where)
+        if not chosen:
+            told = " ".join(f"--where {shorten(condition)}" for condition in where)
+            raise SpecError(f"{told}: no run of {sweep} is so")
+        taken = store.unplan(sweep, [row.run_id for row in chosen])
+    told = [f"{sweep}: {count_text(taken.gone, 'run')} taken back"]
+    if taken.begun:
+        verbs = "has begun stays" if taken.begun == 1 else "have begun stay"
+        told.append(f"{count_text(taken.begun, 'run')} that {verbs}")
+    if taken.shared:
+        verb = "stays" if taken.shared == 1 else "stay"
+        told.append(f"{count_text(taken.shared, 'run')} {verb} in other sweeps")
+    say("; ".join(told))
