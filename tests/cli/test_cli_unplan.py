@@ -52,7 +52,7 @@ def test_a_whole_sweep_is_taken_back(command, out):
     [
         (["their"], "'their' is no sweep of OUT; did you mean theirs?"),
         (["zzz"], "'zzz' is no sweep of OUT; known: mine, theirs"),
-        (["mine", "--where", "train.lr=0.5"], "--where 'train.lr=0.5': no run of mine is so"),
+        (["mine", "--where", "train.lr=0.5"], "of mine fits;\nthere train.lr is 0.001; 1.0"),
         (["mine", "--where", "train.rate=1"], "--where 'train.rate=1': did you mean train.lr?"),
         (["mine", "--where", "lr"], "must be written KEY=VALUE"),
     ],

@@ -1,16 +1,12 @@
 """`recollect check`: whether all is as it was written."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from recollect.cli.options import Folder, Plugins, load_plugins
 from recollect.cli.printing import complain, say
 from recollect.errors import StoreError, noticing_damage
-
-if TYPE_CHECKING:
-    pass
 
 
 def check(folder: Folder, plugin: Plugins = []) -> None:  # noqa: B006

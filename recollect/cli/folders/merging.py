@@ -1,16 +1,13 @@
 """`recollect merge`: join the results of several machines."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from recollect.cli.options import as_path
 from recollect.cli.printing import complain, complain_some, say
 from recollect.errors import StoreError, command_text, noticing_damage
-
-if TYPE_CHECKING:
-    pass
 
 MOST_NOTES = 5  # upper limit for what is listed of the damage
 

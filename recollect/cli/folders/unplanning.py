@@ -1,15 +1,13 @@
 """`recollect unplan`: take back what nobody has begun."""
 
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from typing import Annotated
 
 import typer
 
 from recollect.cli.options import Folder
 from recollect.cli.printing import say
 from recollect.errors import SpecError, command_text
-
-if TYPE_CHECKING:
-    pass
 
 
 def unplan(
@@ -33,10 +31,10 @@ def unplan(
     What has begun stays, and what another sweep has planned, too.
     """
     from recollect.analysis import count_text
-    from recollect.reports.pictures.choosing import choose_rows
+    from recollect.reports.pictures.choosing import choose_rows, what_there_is
     from recollect.running.cluster.plan import is_planned
     from recollect.running.planning.order import sweeps_by_name
-    from recollect.spec.base import shorten, suggest
+    from recollect.spec.base import suggest
     from recollect.store import Store
     from recollect.store.joining.folders import require_own_store
 
@@ -56,8 +54,11 @@ def unplan(
         rows = [row for row in store.rows() if row.run_id in sweeps[sweep]]
         chosen = choose_rows(rows, where)
         if not chosen:
-            told = " ".join(f"--where {shorten(condition)}" for condition in where)
-            raise SpecError(f"{told}: no run of {sweep} is so")
+            asked = " ".join(f"--where {shlex.quote(condition)}" for condition in where)
+            raise SpecError(
+                f"{asked}: none of the {count_text(len(rows), 'run')} of {sweep} fits;\n"
+                f"{what_there_is(rows, where)}"
+            )
         taken = store.unplan(sweep, [row.run_id for row in chosen])
     told = [f"{sweep}: {count_text(taken.gone, 'run')} taken back"]
     if taken.begun:

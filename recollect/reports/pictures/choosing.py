@@ -16,6 +16,7 @@ from recollect.spec.recipes.label import SCALES
 
 RECIPE, SCALE = "recipe", "scale"
 ALL = "all"  # as a recipe or a scale: any
+MOST_LISTED = 6  # values, or recipes, in a refusal
 COLUMNS = "recollect export DIR | head -1"  # lists the keys of runs
 _SHORT = {"model.mixer": "model.mixer.name"}  # short keys that a sweep and --set allow
 
@@ -70,6 +71,19 @@ def values_of(key: str, rows: Iterable[RunRow]) -> list[str]:
     found = {json.dumps([own] if isinstance(own, list) else own): own for own in values}
     numbers = [text for text, value in found.items() if isinstance(value, int | float)]
     return [*sorted(numbers, key=lambda text: found[text]), *sorted(found.keys() - {*numbers})]
+
+
+def what_there_is(
+    rows: Sequence[RunRow], where: Iterable[str], varied: Collection[str] = ()
+) -> str:
+    """The values that rows have of the first key of which none has what is asked for."""
+    for text in where:
+        if not choose_rows(rows, [text], varied):
+            key, _ = read_condition(text)
+            there = values_of(key, rows)
+            more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
+            return f"there {key} is {'; '.join(there[:MOST_LISTED])}{more}"
+    return "some fit each condition alone: leave one out"
 
 
 def as_list(value: Any) -> list[Any]:

@@ -19,13 +19,14 @@ from recollect.analysis.settings import MIXER
 from recollect.errors import SpecError
 from recollect.reports.pictures.choosing import (
     ALL,
+    MOST_LISTED,
     RECIPE,
     SCALE,
     as_list,
     choose_rows,
     keys_of_several,
     read_condition,
-    values_of,
+    what_there_is,
 )
 from recollect.reports.pictures.shown import Source
 from recollect.rows import RunRow
@@ -37,7 +38,6 @@ WHOLE = {*SCALES, *RECIPES}
 FIRST = {"full", "study"}
 SCALE_WORDS = {"full": "the study's size", "small": "a smaller size"}
 MOST_NAMED = 3  # recipes in the text on what is left out
-MOST_LISTED = 6  # recipes in a refusal
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def asked_for(
         if not rows:
             raise SpecError(
                 f"{given}: none of the {len(source.rows):,} runs of {source.name} fits;\n"
-                f"{_what_there_is(source, where, varied)}"
+                f"{what_there_is(source.rows, where, varied)}"
             )
         raise SpecError(f"{replace(source, rows=rows).no_result},\nor leave out {given}")
     return Choice(replace(source, rows=rows), keys_of_several(where))
@@ -193,17 +193,6 @@ def asked_for(
 def has_two_mixers(rows: Iterable[RunRow]) -> bool:
     """Whether there are results of two mixers to compare."""
     return len({get_setting(row, MIXER) for row in rows if row.has_result}) > 1
-
-
-def _what_there_is(source: Source, where: Sequence[str], varied: Collection[str]) -> str:
-    """The values of the first key of which no run has what is asked for."""
-    for text in where:
-        if not choose_rows(source.rows, [text], varied):
-            key, _ = read_condition(text)
-            there = values_of(key, source.rows)
-            more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
-            return f"there {key} is {'; '.join(there[:MOST_LISTED])}{more}"
-    return "some fit each condition alone: leave one out"
 
 
 def _count(groups: Sequence[Group]) -> str:
