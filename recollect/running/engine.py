@@ -143,7 +143,7 @@ def train(
         asked = order.asked_for(store, rows)
         others = _others(sweeps, asked)
         if others:
-            listen(OthersFollow(len(others)))
+            listen(OthersFollow(len(others), bool(others & asked.searched)))
         likely = asked.likely if searched else {}
         listen(TrainingStarted(tuple(rows), processes, step_s, likely))
         first = [(sweep.name, frozenset(run.run_id for run in sweep.runs)) for sweep in sweeps]

@@ -29,6 +29,7 @@ class OthersFollow:
     """Runs that were planned in the folder before, and are trained after the given sweeps."""
 
     runs: int
+    is_searched: bool  # a search will choose some of them
 
 
 @dataclass(frozen=True)

@@ -127,3 +127,13 @@ def test_a_sweep_given_again_comes_before_what_its_earlier_text_planned(command,
     rates = [re.search(r" lr=(\S+)", line)[1] for line in lines if line.startswith("[")]
     assert list(map(float, rates)) == [1e-3, 1.0, 2.0]
     assert "then " not in command(*arguments)[1], "nothing is left"
+
+
+def test_of_a_search_that_follows_it_says_at_most(command, tmp_path):
+    file, out = tmp_path / "sweep.toml", tmp_path / "out"
+    arguments = ("--out", out, "--device", "cpu")
+    file.write_text(SWEEP.format(name="early", rates=[1.0, 2.0]))
+    assert command("run", file, *arguments, "--budget", "1e-6", "--search", "edges")[0] == 0
+    file.write_text(SWEEP.format(name="late", rates=[1e-3]))
+    told = command("run", file, *arguments)[1]
+    assert told.splitlines()[1].startswith("then at most 2 runs planned here before (")

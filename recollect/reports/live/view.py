@@ -68,7 +68,7 @@ class TrainingView:
                 runs = count_text(event.runs, "run")
                 say(f"{event.name}: {runs}, {event.new} new{known} -> {self.folder}")
             case OthersFollow():
-                runs = count_text(event.runs, "run")
+                runs = f"{'at most ' * event.is_searched}{count_text(event.runs, 'run')}"
                 unplan = command_text("unplan", self.folder, "SWEEP")
                 say(f"then {runs} planned here before (`{unplan}` takes back what has not begun)")
             case FailedReopened():
