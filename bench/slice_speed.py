@@ -5,7 +5,8 @@ store has and an older copy of it does not have, beside those of the older runs 
     python bench/slice_speed.py results/h200/campaign /tmp/older
 
 Seconds are those of the rows: a run counts with its share of the time of all that trained beside
-it, so the sum over all runs is the time of the device.
+it, so the sum over all runs is the time of the device. The last line has the multiply-adds of all
+steps per second, which compares slices that trained similar cells.
 """
 
 import argparse
@@ -15,7 +16,9 @@ from pathlib import Path
 
 from recollect.analysis import group_cells
 from recollect.rows import RunRow
+from recollect.running.planning.cost import cost
 from recollect.running.results import RunSet
+from recollect.spec.run import RunSpec
 
 
 def by_cell(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
@@ -37,16 +40,20 @@ def main() -> None:
     parser.add_argument("older", type=Path)
     asked = parser.parse_args()
     older = {row.run_id for row in RunSet.load(asked.older).rows if row.has_result}
-    total = 0.0
+    total, operations = 0.0, 0.0
     print("| cell | new runs | seconds | run-steps/s | of older runs |\n|---|---|---|---|---|")
     for name, rows in by_cell(RunSet.load(asked.store).rows).items():
         new = [row for row in rows if row.run_id not in older]
         if new:
             seconds = sum(row.wall_s or 0.0 for row in new)
             total += seconds
+            operations += sum(
+                cost(RunSpec.parse(row.spec)).operations * (row.steps or 0) for row in new
+            )
             before = [row for row in rows if row.run_id in older]
             print(f"| {name} | {len(new)} | {seconds:.0f} | {speed(new)} | {speed(before)} |")
-    print(f"\n{total / 60:.1f} minutes of the device")
+    rate = operations / total / 1e12 if total else 0.0
+    print(f"\n{total / 60:.1f} minutes of the device, {rate:.1f} tera multiply-adds per second")
 
 
 if __name__ == "__main__":

@@ -110,7 +110,9 @@ class Store(Reader):
                 [taken],
             ).rowcount
             connection.execute(
-                "DELETE FROM sweeps WHERE sweep_id NOT IN (SELECT sweep_id FROM planned)"
+                "DELETE FROM sweeps WHERE name = ? AND sweep_id NOT IN (SELECT sweep_id FROM "
+                "planned)",
+                [name],
             )
             if not connection.execute("SELECT 1 FROM sweeps WHERE name = ?", [name]).fetchone():
                 self._forget_sweep(connection, name)
