@@ -1,7 +1,8 @@
 """Training in stages: after each stage the rows are read again and decide the next one.
 
 Where packs train side by side, a stage does not wait for its last run: while others still train,
-the next rounds of the searches that their results allow join them, so that the device stays full.
+the next rounds of the searches that their results allow join them, and what is left of sweeps
+trained in full, so that the device stays full.
 
 Within a time budget one shape of a stage is trained at a time, or as many shapes as fill a GPU
 together. Their number of runs follows from measured speed: a pack begins only with as many members
@@ -35,6 +36,7 @@ SAFETY = 0.85
 MEASURE_STEPS = 30  # approximate cost of measuring the speed of a shape, in run-steps
 MEASURE_SHARE = 0.1  # the largest share of the time left for measuring one shape
 FASTEST_S = 1e-9  # of a run-step whose speed is unknown
+JOINING = ("round", "rest")  # stages whose runs may join others: no other stage depends on them
 
 
 def train_in_order(
@@ -75,14 +77,15 @@ def train_stages(worker: Worker, choose: NextStage, joins: bool = True) -> None:
 def joining_stage(
     rows: Sequence[RunRow], chosen: frozenset[str], choose: NextStage
 ) -> Stage | None:
-    """The next rounds of searches, given that the `chosen` runs will be trained first.
+    """The next rounds of searches and what is left of sweeps trained in full, given that the
+    `chosen` runs will be trained first.
 
     A cell gets its next round only after the last one has ended completely, so that a search trains
-    the same runs whatever else trains. None if there is no round.
+    the same runs whatever else trains. None if there are no such runs, or others come before them.
     """
     waiting = {row.run_id for row in rows if row.status == "todo" and row.run_id in chosen}
     stage = choose(as_running(rows, waiting))
-    return stage if stage is not None and stage.name == "round" else None
+    return stage if stage is not None and stage.name in JOINING else None
 
 
 def spend(worker: Worker, budget: Budget, choose: NextStage, joins: bool = True) -> bool:

@@ -238,13 +238,37 @@ def test_a_cell_whose_round_still_waits_has_no_other(store):
     assert set(joining.run_ids) == set(first.run_ids) - of_wide
 
 
-@pytest.mark.parametrize("name", ["begun", "coarse", "rest"])
-def test_only_rounds_join(store, name):
+@pytest.mark.parametrize(
+    ("name", "joins"), [("begun", False), ("coarse", False), ("rest", True), ("round", True)]
+)
+def test_what_joins(store, name, joins):
+    """Which runs a coarse grid is followed by depends on all of it, so nothing joins it."""
     rows = store.rows()
-    assert joining_stage(rows, frozenset(), lambda _: Stage(name, (rows[0].run_id,))) is None
+    stage = Stage(name, (rows[0].run_id,))
+    assert joining_stage(rows, frozenset(), lambda _: stage) == (stage if joins else None)
     assert joining_stage(rows, frozenset(), lambda _: None) is None
-    joining = joining_stage(rows, frozenset(), lambda _: Stage("round", (rows[0].run_id,)))
-    assert joining == Stage("round", (rows[0].run_id,))
+
+
+def test_a_round_is_joined_by_a_sweep_trained_in_full_and_by_the_rounds_after_it(store, make_run):
+    """Neither waits until the device is empty."""
+    whole = [make_run({"model.width": 24, "seed": seed}) for seed in (1, 2)]
+    last = [make_run({"model.width": 40, "train.lr": lr}) for lr in (1e-4, 1e-3, 1e-2)]
+    engine.plan(store, Sweep("whole", "", tuple(whole)))
+    engine.plan(store, Sweep("last", "", tuple(last)))
+    remember_search(store, ["cells", "last"], "best")
+    remember_search(store, ["whole"], "all")
+    choose, rows = order_of(store, within_budget=True, wanted=99), store.rows()
+    widths = {row.run_id: row.spec["model"]["width"] for row in rows}
+    stage = choose(rows)
+    assert [widths[run_id] for run_id in stage.run_ids] == sorted(
+        widths[run_id] for run_id in stage.run_ids
+    )
+    assert {widths[run_id] for run_id in stage.run_ids} == {8, 16, 24, 40}
+    of_cells = frozenset(run_id for run_id in stage.run_ids if widths[run_id] < 24)
+    joining = joining_stage(rows, of_cells, choose)
+    assert {widths[run_id] for run_id in joining.run_ids} == {24, 40}
+    alone = joining_stage(rows, frozenset(stage.run_ids) - {run.run_id for run in whole}, choose)
+    assert (alone.name, set(alone.run_ids)) == ("rest", {run.run_id for run in whole})
 
 
 def test_runs_that_ended_are_not_taken_for_waiting_ones(store):

@@ -44,60 +44,84 @@ class CompileAhead:
     def __init__(self, device: torch.device, workers: int = 1):
         """`workers`: the number of workers on this machine, which share its cores."""
         self.device, self._count = device, count_compilers(usable_cores(), workers)
-        self._sent: set[str] = set()  # shapes
-        self._ready: set[str] = set()  # shapes that the processes report as compiled
-        self._processes: list[subprocess.Popen[str]] = []
-        self._ears: list[threading.Thread] = []  # one per process, reads its output
+        self._sent: set[str] = set()  # shapes that need not be sent any more
+        self._ready: set[str] = set()  # shapes that the processes report as done with
+        self._compilers: list[_Compiler] = []
 
     def prepare(self, now: RunSpec, later: Iterable[RunSpec]) -> None:
         """While the shape of `now` trains, compile the first shapes of `later`.
 
-        Each shape is sent once. Shapes with foreign code are skipped, since the compiling processes
-        do not load it.
+        Each shape is sent once, and again if its process ended before it was compiled. Shapes with
+        foreign code are skipped, since the compiling processes do not load it.
         """
         self._sent.add(now.shape_id)
+        self._give_up_ended()
         new = (run for run in later if run.shape_id not in self._sent and not has_foreign_code(run))
         shapes = {run.shape_id: run for run in itertools.islice(new, SHAPES)}
         self._sent |= shapes.keys()
         if not shapes:
             return
-        if not any(process.poll() is None for process in self._processes):
-            self.close()
-            self._processes = [_start_process(self.device) for _ in range(self._count)]
-            self._ears = [
-                threading.Thread(target=self._hear, args=(process,), daemon=True)
-                for process in self._processes
-            ]
-            for ear in self._ears:
-                ear.start()
-        for number, run in enumerate(shapes.values()):
-            with contextlib.suppress(OSError):  # a process that has ended reads nothing
-                pipe = self._processes[number % self._count].stdin
-                assert pipe is not None
-                pipe.write(run.canonical_json() + "\n")
-                pipe.flush()
+        while len(self._compilers) < self._count:
+            self._compilers.append(_Compiler(_start_process(self.device), self._ready))
+        for run in shapes.values():
+            min(self._compilers, key=lambda compiler: len(compiler.left)).send(run)
 
     def is_ready(self, run: RunSpec) -> bool:
-        """Whether the kernels of a run's shape are compiled, or are not compiled ahead at all."""
-        return not compiles(self.device) or has_foreign_code(run) or run.shape_id in self._ready
-
-    def _hear(self, process: subprocess.Popen[str]) -> None:
-        """Read the output of a process to its end."""
-        assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
-                self._ready.add(line.strip())
+        """Whether no process will still compile a run's shape: its kernels are compiled, or are not
+        compiled ahead, or its process has ended.
+        """
+        if not compiles(self.device) or has_foreign_code(run) or run.shape_id in self._ready:
+            return True
+        is_left = any(run.shape_id in own.left for own in self._compilers if own.is_alive)
+        return run.shape_id in self._sent and not is_left
 
     def close(self) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
-            with contextlib.suppress(OSError):  # closing tries to send lines left in the buffer
-                assert process.stdin is not None
-                process.stdin.close()
-        for ear in self._ears:
-            ear.join(CLOSE_S)  # a compiler that outlives its process may keep the pipe open
-        self._processes, self._ears = [], []
+        for compiler in self._compilers:
+            compiler.close()
+        self._compilers = []
+
+    def _give_up_ended(self) -> None:
+        for compiler in self._compilers:
+            if not compiler.is_alive:
+                compiler.close()  # what it has reported is heard then
+                self._sent -= compiler.left
+        self._compilers = [compiler for compiler in self._compilers if compiler.is_alive]
+
+
+class _Compiler:
+    """A compiling process, and the shapes that it has not reported yet."""
+
+    def __init__(self, process: subprocess.Popen[str], ready: set[str]):
+        self._process, self._ready, self.left = process, ready, set[str]()
+        self._ear = threading.Thread(target=self._hear, daemon=True)
+        self._ear.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, run: RunSpec) -> None:
+        self.left.add(run.shape_id)
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # a process that has ended reads nothing
+            self._process.stdin.write(run.canonical_json() + "\n")
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # closing tries to send lines left in the buffer
+            self._process.stdin.close()
+        self._ear.join(CLOSE_S)  # a compiler that outlives its process may keep the pipe open
+
+    def _hear(self) -> None:
+        """Read the output of the process to its end."""
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._ready.add(line.strip())
+                self.left.discard(line.strip())
 
 
 def count_compilers(cores: int, workers: int) -> int:
@@ -160,14 +184,16 @@ def main() -> None:
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     for line in _read_lines():
+        run = None
         with contextlib.suppress(Exception):
             run = RunSpec.from_json(line)
             with threads_for(run, 1):
                 data = task_of(run, device)
                 precompile(run, data, device)
+        if run is not None:  # said of a failure, too: training will meet and report it
             os.write(1, f"{run.shape_id}\n".encode())
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

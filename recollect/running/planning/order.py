@@ -3,8 +3,9 @@ named in the command come first.
 
 A sweep is trained in full, or only as far as a search needs (searching/searches.py); the folder
 remembers which. Runs that were begun come before all sweeps. On a GPU, which a round of one sweep
-may not fill, rounds of several sweeps form one stage; those of earlier sweeps come first in it, and
-within a sweep those of cells that have a result: when time ends, fewer cells are half searched.
+may not fill, rounds of several sweeps form one stage, and what is left of sweeps trained in full
+joins it; runs of earlier sweeps come first in it, and within a sweep those of cells that have a
+result: when time ends, fewer cells are half searched.
 Within a budget the most telling runs of a sweep come first (planning/priority.py), unless
 `--search all` was requested: then one cell is completed after another, the cheapest first. All of
 it is read from the store, so a stopped folder continues where it was.
@@ -19,7 +20,7 @@ from recollect.analysis import Cell, count_text, group_cells
 from recollect.analysis.cells import Grouping
 from recollect.rows import RunRow
 from recollect.running.events import Event, SearchRound, ignore
-from recollect.running.planning.priority import Stage, next_stage
+from recollect.running.planning.priority import Name, Stage, next_stage
 from recollect.running.searching.searches import (
     IN_ROUNDS,
     likely_runs,
@@ -83,43 +84,48 @@ def order_of(
     told: dict[int, str] = {}  # by place in `sweeps`: the last text about each search
     groupings: dict[int, Grouping] = {}  # the cells of each searched sweep
 
+    def next_round(place: int, name: str, own: Sequence[RunRow]) -> dict[str, int]:
+        """The next round of a searched sweep, with ranks; a listener hears of it."""
+        search = IN_ROUNDS[searched[name]]
+        if place not in groupings:
+            groupings[place] = Grouping(own)
+        cells = groupings[place].cells(own)
+        chosen = next_runs(search, cells)
+        if not chosen:
+            return {}
+        text = search_state(search, cells).text()
+        if told.get(place) != text:
+            told[place] = text
+            likely = {_id(cell): likely_runs(search, cell) for cell in cells}
+            listen(SearchRound(name, text, likely))
+        continued = _in_begun_cells(cells)
+        return {run_id: 2 * place + (run_id not in continued) for run_id in chosen}
+
     def choose(rows: Sequence[RunRow]) -> Stage | None:
         begun = tuple(row.run_id for row in rows if row.status == "todo" and row.attempt > 0)
         if begun:
             return Stage("begun", begun)
-        ranks: dict[str, int] = {}  # of the runs in rounds
+        ranks: dict[str, int] = {}
+        kind: Name = "rest"
         for place, (name, run_ids) in enumerate(sweeps):
             own = [row for row in rows if row.run_id in run_ids]
             if name in searched:
-                search = IN_ROUNDS[searched[name]]
-                if place not in groupings:
-                    groupings[place] = Grouping(own)
-                cells = groupings[place].cells(own)
-                chosen = next_runs(search, cells)
-                stage = Stage("round", chosen) if chosen else None
-                if stage is not None:
-                    text = search_state(search, cells).text()
-                    if told.get(place) != text:
-                        told[place] = text
-                        likely = {_id(cell): likely_runs(search, cell) for cell in cells}
-                        listen(SearchRound(name, text, likely))
+                found = next_round(place, name, own)
+                kind = "round" if found else kind
             elif within_budget and name not in in_full:
                 stage = next_stage(own, wanted)
+                if stage is not None and not ranks:
+                    return stage
+                if stage is not None:
+                    break  # its runs follow from the results of those before it
+                found = {}
             else:
-                todo = tuple(row.run_id for row in own if row.status == "todo")
-                stage = Stage("rest", todo) if todo else None
-            if stage is not None and stage.name != "round":
-                return Stage("round", tuple(ranks), ranks) if ranks else stage
-            if stage is not None:
-                continued = _in_begun_cells(cells)
-                ranks |= {
-                    run_id: 2 * place + (run_id not in continued)
-                    for run_id in stage.run_ids
-                    if run_id not in ranks
-                }
+                found = {row.run_id: 2 * place for row in own if row.status == "todo"}
+            # A run of several sweeps belongs to the first.
+            ranks |= {run_id: rank for run_id, rank in found.items() if run_id not in ranks}
             if len(ranks) >= wanted:
                 break
-        return Stage("round", tuple(ranks), ranks) if ranks else None
+        return Stage(kind, tuple(ranks), ranks) if ranks else None
 
     return choose
 

@@ -145,22 +145,44 @@ def test_an_idle_process_ends(monkeypatch):
     assert list(compile_ahead._read_lines()) == ["one\n"]
 
 
+def processes_of(beside: CompileAhead) -> list[subprocess.Popen[str]]:
+    return [compiler._process for compiler in beside._compilers]
+
+
 def test_processes_that_ended_are_replaced(make_run, monkeypatch):
-    monkeypatch.setattr(
-        compile_ahead,
-        "_start_process",
-        lambda device: idle_process(),
-    )
+    monkeypatch.setattr(compile_ahead, "_start_process", lambda device: idle_process())
     beside = CompileAhead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
-    first = list(beside._processes)
+    first = processes_of(beside)
     beside.prepare(make_run(), [make_run({"model.width": 48})])
-    assert beside._processes == first
+    assert processes_of(beside) == first
     for process in first:
         process.kill()
         process.wait()
     beside.prepare(make_run(), [make_run({"model.width": 40})])
-    assert not set(beside._processes) & set(first)
+    assert not set(processes_of(beside)) & set(first)
+    beside.close()
+
+
+def test_a_process_that_ended_alone_takes_no_shape_with_it(make_run, monkeypatch):
+    """The other one lives and goes on with its own; what the first had is sent again."""
+    monkeypatch.setattr(compile_ahead, "compiles", lambda device: True)
+    monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 8)
+    monkeypatch.setattr(compile_ahead, "_start_process", lambda device: idle_process())
+    beside = CompileAhead(torch.device("cuda"))
+    now, *later = (make_run({"model.width": 8 * width}) for width in range(1, 6))
+    beside.prepare(now, later[:2])
+    dead, living = beside._compilers
+    assert (dead.left, living.left) == ({later[0].shape_id}, {later[1].shape_id})
+    dead._process.kill()
+    dead._process.wait()
+    assert beside.is_ready(later[0]), "nobody compiles it any more, so nothing waits for it"
+    assert not beside.is_ready(later[1])
+    beside.prepare(now, later)
+    assert living in beside._compilers
+    assert dead not in beside._compilers
+    assert not any(beside.is_ready(run) for run in later)
+    assert sorted(len(compiler.left) for compiler in beside._compilers) == [2, 2]
     beside.close()
 
 
@@ -168,7 +190,7 @@ def test_processes_end_when_they_are_closed(make_run, monkeypatch):
     monkeypatch.setattr(compile_ahead, "usable_cores", lambda: 8)
     beside = CompileAhead(torch.device("cuda"))
     beside.prepare(make_run(), [make_run({"model.width": 24})])
-    processes = list(beside._processes)
+    processes = processes_of(beside)
     assert len(processes) == compile_ahead.PROCESSES
     beside.close()
     assert all(process.poll() is not None for process in processes)
