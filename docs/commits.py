@@ -10,21 +10,18 @@ began, and the table says so.
 
 import csv
 import io
-import json
-import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
 from bisect import bisect_right
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
+from recollect.store import Store
 from recollect.store.joining.folders import find_stores
 from recollect.training.environment import code_digest
 
@@ -79,12 +76,9 @@ def day(time):
 
 def stored_runs(folder):
     """(began, ended, digest) of the runs with a result."""
-    name = f"file:{quote(str(folder))}/recollect.db?immutable=1"
-    with closing(sqlite3.connect(name, uri=True)) as database:
-        found = database.execute(
-            "SELECT started, finished, versions FROM runs WHERE status IN ('done', 'diverged')"
-        ).fetchall()
-    return [(began, ended, json.loads(versions).get("code")) for began, ended, versions in found]
+    with Store.open(folder, read_only=True) as store:
+        rows, times = store.rows(), store.times()
+    return [(*times[row.run_id], row.versions.get("code")) for row in rows if row.has_result]
 
 
 def all_commits():

@@ -32,8 +32,6 @@ from recollect.store.reading.values import STOPS, number, point
 from recollect.store.schema import TRAINED_AS
 from recollect.store.store import Store
 
-# Values of a run that are not part of RunRow.
-_TIMES = "SELECT run_id, started, finished FROM runs WHERE finished IS NOT NULL"
 _OWNER = "merge"  # owns a run only inside a transaction
 
 
@@ -57,7 +55,7 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
     if not stores:
         raise SpecError(f"nothing to merge into {into}: give the folders of other results")
     for store in stores:  # before anything is written
-        with _Source.open(store, read_only=True) as source:
+        with _Joined.open(store, read_only=True) as source:
             if problems := source.check():
                 raise StoreError(
                     f"{store}: damaged ({problems[0]}); nothing was merged\n"
@@ -68,7 +66,7 @@ def merge(into: Path, others: Sequence[Path]) -> list[Merged]:
         leave_out_wrong(target)
         merged = []
         for store in stores:
-            with _Source.open(store, read_only=True) as source:
+            with _Joined.open(store, read_only=True) as source:
                 leave_out_wrong(source)
                 merged.append(target.take_over(source, store))
         return merged
@@ -89,14 +87,8 @@ class _Joined(Store):
         return not gap
 
 
-class _Source(_Joined):
-    def times(self) -> dict[str, tuple[float | None, float | None]]:
-        """Start and end time of each finished run."""
-        return {run_id: (started, ended) for run_id, started, ended in self._read(_TIMES)}
-
-
 class _Target(_Joined):
-    def take_over(self, source: _Source, folder: Path) -> Merged:
+    def take_over(self, source: _Joined, folder: Path) -> Merged:
         """Copy everything that is new from one store, in one transaction."""
         ids = source.run_ids()  # before the rows: other processes may plan more
         rows, curves, times = source.rows(), source.curves(), source.times()

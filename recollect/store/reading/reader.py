@@ -148,6 +148,12 @@ class Reader(Database):
         finished = [end for _, end in moments if end is not None]
         return min(started, default=None), max(finished, default=None)
 
+    def times(self) -> dict[str, tuple[float | None, float | None]]:
+        """By id of each finished run: when it began and ended, in seconds since 1970."""
+        found = self._read("SELECT run_id, started, finished FROM runs WHERE finished IS NOT NULL")
+        moments = self._sound("run", found, lambda row: (row[0], *map(_moment_or_none, row[1:])))
+        return {run_id: (began, ended) for run_id, began, ended in moments}
+
     def notes(self) -> list[Note]:
         found = self._read("SELECT kind, time, text FROM notes ORDER BY rowid")
         return self._sound("note", found, _note)
