@@ -19,6 +19,7 @@ from recollect.store.ownership import this_process
 
 torch.set_num_threads(1)
 MEMBERS = tuple(f"run-{letter}" for letter in "abcd")
+SPARE = "run-spare"  # planned and taken back
 LAST_STEP = 30
 
 
@@ -63,9 +64,11 @@ def script(folder: Path) -> Iterator[None]:
     """
     with Store.create(folder) as store:
         yield
-        store.plan(planned(list(MEMBERS)), "script", "source")
+        store.plan(planned([*MEMBERS, SPARE]), "script", "source")
         yield
         store.reclaim()
+        store.unplan("script", [SPARE])
+        yield
         claims = store.claim(MEMBERS, this_process(), lease_s=60)
         yield
         newest = checkpoint.find(folder / "checkpoints").newest(MEMBERS[0])
