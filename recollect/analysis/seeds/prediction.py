@@ -146,9 +146,17 @@ def tail_of(number: int) -> int:
 @lru_cache(maxsize=4096)  # called after every round, for all cells
 def _predict(known: _Known) -> Prediction:
     pools = _pools(known)
-    draw = random.Random(SEED)
-    means = tuple(tuple(pool.draw_mean(draw) for pool in pools) for _ in range(DRAWS))
+    drawn = [_draw_means(pool) for pool in pools]
+    means = tuple(zip(*drawn, strict=True))
     return Prediction(tuple(pool.place for pool in pools), tuple(pool.lr for pool in pools), means)
+
+
+def _draw_means(pool: "Pool") -> list[float]:
+    """Draw the mean score of a rate DRAWS times. Each rate has random numbers of its own: a score
+    found at one rate changes nothing that is drawn at rates that do not depend on it.
+    """
+    draw = random.Random(f"{SEED} {pool.place}")
+    return [pool.draw_mean(draw) for _ in range(DRAWS)]
 
 
 def _pools(known: _Known) -> list["Pool"]:
