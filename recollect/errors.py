@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 # Messages of the loader, the thread library and torch. On a CPU they often come as a RuntimeError
 # or an ImportError.
@@ -33,7 +34,12 @@ _noticed: ContextVar[list[str] | None] = ContextVar("noticed", default=None)
 
 def command_text(*words: object) -> str:
     """A command of this program, quoted for a shell."""
-    return shlex.join(["recollect", *map(str, words)])
+    return shlex.join(["recollect", *map(_as_argument, words)])
+
+
+def _as_argument(word: object) -> str:
+    """A path that begins with a dash would be taken for an option."""
+    return f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
 
 
 @contextmanager

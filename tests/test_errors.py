@@ -65,3 +65,5 @@ def test_a_command_is_what_a_shell_takes_for_the_same_words():
     text = command_text("export", folder, "--salvage")
     assert shlex.split(text) == ["recollect", "export", str(folder), "--salvage"]
     assert command_text("resume", Path("out")) == "recollect resume out"
+    assert command_text("resume", Path("-out")) == "recollect resume ./-out"
+    assert command_text("export", Path("-o/x"), "--salvage") == "recollect export ./-o/x --salvage"

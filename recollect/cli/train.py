@@ -168,6 +168,25 @@ def show_forecast(
             f"{IN_ROUNDS[kind].share} of the run-steps"
         )
     say(f"recipes: {recipes_text(recipe_of(run.model_dump(mode='json')) for run in runs)}")
+    _say_others(out, {run.run_id for run in runs})
+
+
+def _say_others(out: Path, given: set[str]) -> None:
+    """Print how many runs that the folder has already would be trained after the given ones."""
+    from recollect.analysis import count_text
+    from recollect.running.planning.order import asked_for
+    from recollect.store import Store
+    from recollect.store.database import FILE
+
+    if not (out / FILE).exists():
+        return
+    with Store.open(out, read_only=True) as store:
+        asked = asked_for(store, store.rows())
+    others = (asked.in_full | asked.searched) - given
+    if others:
+        most = "at most " * bool(others & asked.searched)
+        runs = count_text(len(others), "run")
+        say(f"then {most}{runs} planned in {out} before, which are not in the table")
 
 
 def _tell_timing(done: int, of: int, run: "RunSpec") -> None:

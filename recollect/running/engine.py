@@ -193,9 +193,10 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
     """Store how the sweeps are trained from now on.
 
     What a search has left out is trained on request only: if its sweep is given without a search,
-    or if the folder goes on after the search has ended. A search that was interrupted goes on.
+    or if the folder goes on when nothing else is left to train. A search that was interrupted, or
+    that new results have opened again, goes on.
     """
-    ended: set[str] = set(json.loads(store.meta(SEARCH_ENDED) or "[]"))
+    ended = set(store.names(SEARCH_ENDED))
     if sweeps:
         for sweep in sweeps:
             order.remember_search(store, [sweep.name], search or sweep.search)
@@ -204,8 +205,9 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
         again = {sweep.name for sweep in store.sweeps()}
         order.remember_search(store, again, search)
     else:
-        again = ended
-        order.remember_search(store, ended, None)
+        asked = order.asked_for(store, store.rows())
+        again = set() if asked.in_full or asked.searched else ended
+        order.remember_search(store, again, None)
     if ended & again:
         store.set_meta(SEARCH_ENDED, json.dumps(sorted(ended - again)))
 

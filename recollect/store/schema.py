@@ -18,6 +18,7 @@ TRAINED_AS = {"edges": "search", "best": "search for best", "all": "search in fu
 # Such a list, too: the sweeps whose search has ended. The folder remembers the search itself as
 # well, so that their other runs are known not to be needed.
 SEARCH_ENDED = "search ended"
+SWEEP_LISTS = (*TRAINED_AS.values(), SEARCH_ENDED)
 
 # Version 1. SQLite stores the text of each statement in the database, and salvage.py relies on all
 # files having the same pages for it. So no byte inside a statement may change. (A backslash at the

@@ -18,14 +18,14 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from recollect.errors import StoreError
+from recollect.errors import SpecError, StoreError
 from recollect.rows import STATUSES, Evaluation, Status
 from recollect.store.ownership import Lease, host, is_dead, shares_clock
 from recollect.store.reading.checksums import checksum
 from recollect.store.reading.reader import Reader
 from recollect.store.reading.values import STOPS, BadRowError, number, point, table
 from recollect.store.records import Claims, PlanCounts, PlannedRun, Result, UnplanCounts
-from recollect.store.schema import PUT_POINT, SEARCH_ENDED, TRAINED_AS
+from recollect.store.schema import PUT_POINT, SWEEP_LISTS
 
 MAX_LOST = 5  # attempts in a row without progress before a run counts as failed
 
@@ -89,9 +89,13 @@ class Store(Reader):
         )
         waiting = f"SELECT run_id FROM runs WHERE status = 'todo' AND attempt = 0 AND {chosen}"
         with self._transaction() as connection:
-            if connection.execute("SELECT 1 FROM runs WHERE status = 'running'").fetchone():
-                raise StoreError(
-                    f"{self.path.parent}: is being trained; stop that before runs are taken back"
+            (busy,) = connection.execute(
+                "SELECT count(*) FROM runs WHERE status = 'running'"
+            ).fetchone()
+            if busy:
+                raise SpecError(
+                    f"{self.path.parent}: a process trains {busy} of its runs; runs are taken back "
+                    "while none does:\nstop it (Ctrl-C keeps what is trained), and resume it later"
                 )
             asked = [json.dumps(list(run_ids)), name]
             (begun,) = connection.execute(
@@ -116,16 +120,16 @@ class Store(Reader):
             )
             if not connection.execute("SELECT 1 FROM sweeps WHERE name = ?", [name]).fetchone():
                 self._forget_sweep(connection, name)
-            if gone:
-                runs = "run" if gone == 1 else "runs"
-                began = "it began" if gone == 1 else "they began"
-                self._note("unplan", f"{gone} {runs} of {name} taken back before {began}")
-            return UnplanCounts(gone, len(json.loads(taken)) - gone, begun)
+            count = len(json.loads(taken))
+            if count:
+                runs, began = ("run", "it began") if count == 1 else ("runs", "they began")
+                self._note("unplan", f"{count} {runs} of {name} taken back before {began}")
+            return UnplanCounts(gone, count - gone, begun)
 
     def _forget_sweep(self, connection: sqlite3.Connection, name: str) -> None:
         """Take a sweep out of the lists of how sweeps are trained."""
-        for key in (*TRAINED_AS.values(), SEARCH_ENDED):
-            names = json.loads(self.meta(key) or "[]")
+        for key in SWEEP_LISTS:
+            names = self.names(key)
             if name in names:
                 names.remove(name)
                 connection.execute(

@@ -116,6 +116,23 @@ def test_what_a_search_left_out_is_trained_on_request_only(command, specs, tmp_p
         assert store.counts()["todo"] == 0
 
 
+def test_what_a_search_left_out_waits_for_what_was_interrupted(command, specs, tmp_path):
+    """And for a search that new results have opened again; then it is trained on request."""
+    out = tmp_path / "out"
+    device = ("--device", "cpu")
+    assert command("run", specs[0], "--out", out, *device, "--search", "edges")[0] == 0
+    with Store.open(out) as store:
+        left = store.counts()["todo"]
+    assert left
+    assert command("run", specs[1], "--out", out, *device, "--budget", "1e-6")[0] == 0
+    assert command("resume", out, *device)[0] == 0
+    with Store.open(out) as store:
+        assert store.counts()["todo"] == left, "only the second sweep was interrupted"
+    assert command("resume", out, *device)[0] == 0
+    with Store.open(out) as store:
+        assert store.counts()["todo"] == 0
+
+
 def test_a_search_within_a_budget_says_what_is_next(command, specs, tmp_path):
     out = tmp_path / "out"
     arguments = ("--out", out, "--device", "cpu", "--search", "edges", "--budget")

@@ -72,6 +72,11 @@ def test_folders_that_it_refuses(command, out, tmp_path):
     code, _, complaint = command("unplan", tmp_path, "mine")
     assert code == 2
     assert f"`recollect unplan {out} mine`" in complaint
+    make_store(tmp_path / "other", [make_row()], "another")
+    code, _, complaint = command("unplan", tmp_path, "mine")
+    assert f"name one:\n`recollect unplan {out} mine`\n" in complaint, "the other one has it not"
+    code, _, complaint = command("unplan", tmp_path, "neither")
+    assert "no folder in it has a sweep 'neither'" in complaint
     for sweep in ("mine", "theirs"):
         command("unplan", out, sweep)
     empty = tmp_path / "empty"
@@ -86,8 +91,9 @@ def test_while_it_trains_nothing_is_taken_back(command, out):
     with Store.open(out) as store:
         store.claim([RIGHT[0].run_id], "somebody", 60.0)
         code, _, complaint = command("unplan", out, "mine")
-    assert code == 3
-    assert "is being trained; stop that before runs are taken back" in complaint
+    assert code == 2
+    assert "a process trains 1 of its runs; runs are taken back while none does" in complaint
+    assert "stop it (Ctrl-C keeps what is trained)" in complaint
 
 
 SWEEP = """
@@ -137,3 +143,16 @@ def test_of_a_search_that_follows_it_says_at_most(command, tmp_path):
     file.write_text(SWEEP.format(name="late", rates=[1e-3]))
     told = command("run", file, *arguments)[1]
     assert told.splitlines()[1].startswith("then at most 2 runs planned here before (")
+
+
+def test_a_forecast_says_what_would_follow(command, tmp_path):
+    file, out = tmp_path / "sweep.toml", tmp_path / "out"
+    arguments = ("run", file, "--out", out, "--device", "cpu")
+    file.write_text(SWEEP.format(name="early", rates=[1.0, 2.0]))
+    assert "then" not in command(*arguments, "--dry-run")[1]
+    assert command(*arguments, "--budget", "1e-6")[0] == 0
+    assert "then" not in command(*arguments, "--dry-run")[1]
+    file.write_text(SWEEP.format(name="late", rates=[1e-3]))
+    assert command(*arguments, "--dry-run")[1].splitlines()[-1] == (
+        f"then 2 runs planned in {out} before, which are not in the table"
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from named_runs import RUNS, at, planned
 
-from recollect.errors import StoreError
+from recollect.errors import SpecError
 from recollect.rows import STATUSES
 from recollect.store import MAX_LOST, Result, Store
 from recollect.store.ownership import this_process
@@ -153,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
         own = {run: self.model[run] for run in run_ids & self.model.keys()}
         begun = {run for run, model in own.items() if model.attempt or model.status != "todo"}
         if any(model.status == "running" for model in self.model.values()):
-            with pytest.raises(StoreError, match="is being trained"):
+            with pytest.raises(SpecError, match="runs are taken back while none does"):
                 self.store.unplan("sweep", run_ids)
             return
         found = self.store.unplan("sweep", run_ids)

@@ -7,7 +7,7 @@ import pytest
 from rows_made import make_row
 from stores_made import finish, make_store, plan
 
-from recollect.errors import StoreError
+from recollect.errors import SpecError
 from recollect.running.planning.order import remember_search, searched_sweeps, sweeps_by_name
 from recollect.store import Store
 from recollect.store.database import FILE
@@ -35,7 +35,7 @@ def test_what_has_begun_and_what_another_sweep_has_stays(store: Store):
         "mine": frozenset(IDS[:2]),
         "theirs": frozenset(IDS[3:]),
     }
-    assert store.notes()[-1].text == "1 run of mine taken back before it began"
+    assert store.notes()[-1].text == "2 runs of mine taken back before they began"
     assert store.check() == []
     assert store.problems == ()
     assert store.unplan("mine", IDS) == (0, 0, 2), "nothing is left to take back"
@@ -64,7 +64,7 @@ def test_it_can_be_planned_again(store: Store):
 
 def test_while_something_trains_it_is_refused(store: Store):
     store.claim(IDS[4:5], "somebody", 60.0)
-    with pytest.raises(StoreError, match="is being trained; stop that before"):
+    with pytest.raises(SpecError, match="a process trains 1 of its runs; runs are taken back"):
         store.unplan("mine", IDS)
     assert len(store.rows()) == len(ROWS)
 

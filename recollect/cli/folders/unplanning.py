@@ -1,6 +1,7 @@
 """`recollect unplan`: take back what nobody has begun."""
 
 import shlex
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,13 +37,14 @@ def unplan(
     from recollect.running.planning.order import sweeps_by_name
     from recollect.spec.base import suggest
     from recollect.store import Store
-    from recollect.store.joining.folders import require_own_store
+    from recollect.store.database import FILE
 
     if is_planned(folder):
         raise SpecError(
             f"{folder}: planned for many machines, which hold its runs; plan anew in another --out"
         )
-    require_own_store(folder, "unplan", sweep)
+    if not (folder / FILE).is_file():
+        _refuse_several(folder, sweep)
     with Store.open(folder) as store:
         store.reclaim()
         sweeps = sweeps_by_name(store)
@@ -68,3 +70,22 @@ def unplan(
         verb = "stays" if taken.shared == 1 else "stay"
         told.append(f"{count_text(taken.shared, 'run')} {verb} in other sweeps")
     say("; ".join(told))
+
+
+def _refuse_several(folder: Path, sweep: str) -> None:
+    """Refuse a folder of folders, and name those that have the sweep."""
+    from recollect.running.planning.order import sweeps_by_name
+    from recollect.store import Store
+    from recollect.store.joining.folders import MOST_NAMED, find_stores
+
+    having = []
+    for path in find_stores([folder]):
+        with Store.open(path, read_only=True) as store:  # which says so if there is none at all
+            if sweep in sweeps_by_name(store):
+                having.append(f"`{command_text('unplan', path, sweep)}`")
+    if not having:
+        raise SpecError(f"{folder}: no folder in it has a sweep {sweep!r}")
+    if len(having) > MOST_NAMED:
+        having[MOST_NAMED - 1] += f", and {len(having) - MOST_NAMED} more"
+    commands = "\n".join(having[:MOST_NAMED])
+    raise SpecError(f"{folder}: several folders have their own results; name one:\n{commands}")

@@ -62,7 +62,10 @@ class Source:
         """Why there is nothing to draw, if no run has a result, and what to do about it."""
         failed = sum(row.status == "failed" for row in self.rows)
         if not self.rows:
-            return f"{self.name}: no run to draw"
+            plan = command_text("run", "SPEC", "--out", "DIR")
+            return (
+                f"{self.name}: no run is planned, so there is nothing to draw; `{plan}` plans some"
+            )
         if failed == len(self.rows):
             return f"{self.name}: {count_text(failed, 'run')} failed; `{self.explain}` shows why"
         why = f" ({failed} failed: `{self.explain}` shows why)" if failed else ""

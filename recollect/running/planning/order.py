@@ -39,7 +39,7 @@ NextStage = Callable[[Sequence[RunRow]], Stage | None]
 def remember_search(store: Store, names: Iterable[str], search: str | None) -> None:
     """Store how these sweeps are trained from now on; None means in full and in any order."""
     for kind, key in TRAINED_AS.items():
-        before = set(_names(store, key))
+        before = set(store.names(key))
         after = before | set(names) if search == kind else before - set(names)
         if after != before:
             store.set_meta(key, json.dumps(sorted(after)))
@@ -47,7 +47,7 @@ def remember_search(store: Store, names: Iterable[str], search: str | None) -> N
 
 def searched_sweeps(store: Store) -> dict[str, str]:
     """The kind of search of each sweep whose search is not over, by name of the sweep."""
-    return {name: kind for kind in IN_ROUNDS for name in _names(store, TRAINED_AS[kind])}
+    return {name: kind for kind in IN_ROUNDS for name in store.names(TRAINED_AS[kind])}
 
 
 def sweeps_by_name(store: Store) -> dict[str, frozenset[str]]:
@@ -59,10 +59,6 @@ def sweeps_by_name(store: Store) -> dict[str, frozenset[str]]:
     for sweep in store.sweeps():
         found[sweep.name] = found.get(sweep.name, frozenset()) | frozenset(sweep.run_ids)
     return found
-
-
-def _names(store: Store, key: str) -> list[str]:
-    return json.loads(store.meta(key) or "[]")
 
 
 def order_of(
@@ -79,7 +75,7 @@ def order_of(
     of the sweep to another stage. `first`: sweeps that come before all others, with
     their run ids; what another plan of the same name has comes in its own turn.
     """
-    searched, in_full = searched_sweeps(store), set(_names(store, TRAINED_AS[IN_FULL]))
+    searched, in_full = searched_sweeps(store), set(store.names(TRAINED_AS[IN_FULL]))
     sweeps = list(dict.fromkeys([*first, *sweeps_by_name(store).items()]))
     told: dict[int, str] = {}  # by place in `sweeps`: the last text about each search
     groupings: dict[int, Grouping] = {}  # the cells of each searched sweep

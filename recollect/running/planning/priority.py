@@ -101,6 +101,8 @@ def budget_text(rows: Sequence[RunRow], stage: Stage | None, minutes: float, res
     left = f"{begun} begun and kept, {counts['todo'] - begun} not begun"
     if stage is None:
         what = "all that was asked for" if counts["todo"] else "all"
+        if counts["running"]:
+            what = "all that no other process trains"
         return f"{what} is trained within the budget of {minutes:g} min"
     return (
         f"the budget of {minutes:g} min is spent: {ended} of {count_text(len(rows), 'run')} "

@@ -10,6 +10,7 @@ from recollect.errors import SpecError, StoreError, command_text
 from recollect.spec.run import RunSpec
 from recollect.store import Store, checkpoint, weights
 from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
+from recollect.store.schema import SWEEP_LISTS
 
 CHECKPOINTS = "checkpoints"
 _AGAIN = "plan it in a new folder and train it again"
@@ -36,6 +37,8 @@ def check_folder(folder: Path) -> Checked:
         leave_out_wrong(store)
         rows, curves = store.rows(), store.curves()
         store.sweeps(), store.notes(), store.span()
+        for listed in SWEEP_LISTS:
+            store.names(listed)
         findings += [f"{problem}; {_AGAIN}" for problem in store.problems]
         gaps = [gap_in_curve(row, curves.get(row.run_id, [])) for row in rows]
         findings += [f"{gap}; its end is sound, or {_AGAIN}" for gap in gaps if gap]

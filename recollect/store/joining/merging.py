@@ -29,7 +29,7 @@ from recollect.store.checking.runs import gap_in_curve, leave_out_wrong
 from recollect.store.joining.agreement import conflict_text, has_same_result
 from recollect.store.joining.folders import find_stores
 from recollect.store.reading.values import STOPS, number, point
-from recollect.store.schema import TRAINED_AS
+from recollect.store.schema import SWEEP_LISTS
 from recollect.store.store import Store
 
 _OWNER = "merge"  # owns a run only inside a transaction
@@ -120,7 +120,8 @@ class _Target(_Joined):
                     taken += 1
             new = sum(row.run_id not in mine.keys() | lost for row in rows)
             if new or taken:
-                self._note("merge", f"{new} new runs and {taken} results from {folder}")
+                what = f"{_count(new, 'new run')} and {_count(taken, 'result')}"
+                self._note("merge", f"{what} from {folder}")
             return Merged(folder, len(rows), new, taken, equal, held, damaged, tuple(conflicts))
 
     def _plan_all(
@@ -147,8 +148,8 @@ class _Target(_Joined):
     def _take_over_requests(self, connection: sqlite3.Connection, source: Store) -> None:
         """Copy how the sweeps that are new here are trained."""
         new = {sweep.name for sweep in source.sweeps()} - {sweep.name for sweep in self.sweeps()}
-        for key in TRAINED_AS.values():
-            theirs, own = (set(json.loads(store.meta(key) or "[]")) for store in (source, self))
+        for key in SWEEP_LISTS:
+            theirs, own = (set(store.names(key)) for store in (source, self))
             if theirs & new:
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES (?, ?)",
@@ -189,6 +190,10 @@ class _Target(_Joined):
                 *(json.dumps(row.versions), "\n".join(row.drift) or None, row.run_id),
             ),
         )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _text(spec: dict[str, Any]) -> str:

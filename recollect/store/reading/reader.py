@@ -16,6 +16,7 @@ from recollect.store.reading.values import (
     BadRowError,
     evaluation,
     moment,
+    name_list,
     run_id,
     run_row,
     shown,
@@ -162,6 +163,12 @@ class Reader(Database):
         found = self._read("SELECT key, value FROM meta WHERE key = ?", key)
         values = self._sound("setting", found, lambda row: text("value", row[1]))
         return values[0] if values else None
+
+    def names(self, key: str) -> list[str]:
+        """A list of names that is stored under this key; empty if there is none."""
+        found = self._read("SELECT key, value FROM meta WHERE key = ?", key)
+        lists = self._sound("setting", found, lambda row: name_list("value", row[1]))
+        return lists[0] if lists else []
 
     def check(self) -> list[str]:
         """Problems of the file, one line each; empty if there are none."""

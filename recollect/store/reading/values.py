@@ -104,6 +104,17 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+def name_list(name: str, value: Any) -> list[str]:
+    """A JSON list of texts."""
+    try:
+        found = json.loads(text(name, value))
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
+        refuse(name, value, "a list of names")
+    return found
+
+
 def moment(name: str, value: Any) -> float:
     """Seconds since 1970."""
     found = _float(name, value)

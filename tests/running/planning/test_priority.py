@@ -286,3 +286,7 @@ def test_a_spent_budget_in_words():
     assert budget_text(rows, None, 3.0, "recollect resume out") == (
         "all that was asked for is trained within the budget of 3 min"
     )
+    beside = [make_row(), make_row("hyena", 1e-3, 1, None, "running", attempt=1)]
+    assert budget_text(beside, None, 3.0, "recollect resume out") == (
+        "all that no other process trains is trained within the budget of 3 min"
+    )

@@ -17,7 +17,6 @@ from stores_made import finish, make_store, plan
 from recollect.errors import SpecError, StoreError, noticing_damage
 from recollect.rows import Evaluation
 from recollect.running import engine
-from recollect.running.planning.order import remember_search, searched_sweeps
 from recollect.running.results import RunSet
 from recollect.spec.sweep import Sweep
 from recollect.store import Result, Store, failpoint
@@ -163,25 +162,6 @@ def test_sweeps_of_one_name_keep_their_own_runs_and_times(tmp_path: Path):
         found = {sweep.source: (sweep.created, set(sweep.run_ids)) for sweep in store.sweeps()}
     ids = [row.run_id for row in rows]
     assert found == {"one text": (1e9, {ids[0]}), "another": (2e9, {*ids[1:]})}
-
-
-def test_a_sweep_that_is_new_is_trained_as_it_was(tmp_path: Path):
-    rows = [make_row(seed=seed, score=None, status="todo") for seed in range(3)]
-    for folder in "ab":
-        make_store(tmp_path / folder, rows[:1], "common")
-        with Store.open(tmp_path / folder) as store:
-            plan(store, rows[1:], f"of {folder}")
-    with Store.open(tmp_path / "a") as store:
-        remember_search(store, ["common", "of a"], "edges")
-    with Store.open(tmp_path / "b") as store:
-        remember_search(store, ["common"], "all")
-        remember_search(store, ["of b"], "best")
-    merge(tmp_path / "a", [tmp_path / "b"])
-    merge(tmp_path / "new", [tmp_path / "b", tmp_path / "a"])
-    with Store.open(tmp_path / "a", read_only=True) as store:
-        assert searched_sweeps(store) == {"common": "edges", "of a": "edges", "of b": "best"}
-    with Store.open(tmp_path / "new", read_only=True) as store:
-        assert searched_sweeps(store) == {"of a": "edges", "of b": "best"}, "the first one counts"
 
 
 def test_merging_again_changes_nothing(tmp_path: Path, halves):
