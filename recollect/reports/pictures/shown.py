@@ -63,9 +63,7 @@ class Source:
         failed = sum(row.status == "failed" for row in self.rows)
         if not self.rows:
             plan = command_text("run", "SPEC", "--out", "DIR")
-            return (
-                f"{self.name}: no run is planned, so there is nothing to draw; `{plan}` plans some"
-            )
+            return f"{self.name}: no run to draw; plan and train some with `{plan}`"
         if failed == len(self.rows):
             return f"{self.name}: {count_text(failed, 'run')} failed; `{self.explain}` shows why"
         why = f" ({failed} failed: `{self.explain}` shows why)" if failed else ""
