@@ -22,7 +22,7 @@ def test_every_look_shows_the_rows_as_they_are(store: Store, seed: int) -> None:
     draw, followed, held = random.Random(seed), FollowedRows(store), dict[str, int]()
     for step in range(60):
         for _ in range(draw.randrange(3)):
-            match draw.choice(("claim", "record", "finish", "release", "plan")):
+            match draw.choice(("claim", "record", "finish", "release", "plan", "unplan")):
                 case "claim":
                     held |= store.claim([draw.choice(RUNS)], this_process(), 60)
                 case "record" if held:
@@ -37,7 +37,23 @@ def test_every_look_shows_the_rows_as_they_are(store: Store, seed: int) -> None:
                     store.release({run_id: held.pop(run_id)})
                 case "plan":
                     store.plan(planned(f"new {step}"), "more", f"{step}")
-        assert shown(followed.read()) == shown(store.rows())
+                case "unplan" if not held:
+                    waiting = [row.run_id for row in store.rows() if row.status == "todo"]
+                    store.unplan("more", draw.sample(waiting, min(2, len(waiting))))
+        assert by_id(shown(followed.read())) == by_id(shown(store.rows()))
+
+
+def by_id(rows: list[RunRow]) -> dict[str, RunRow]:
+    return {row.run_id: row for row in rows}
+
+
+def test_a_run_planned_with_the_number_of_one_taken_back_is_seen(store: Store) -> None:
+    store.plan(planned("wrong"), "more", "first")
+    followed = FollowedRows(store)
+    store.unplan("more", ["wrong"])
+    store.plan(planned("right"), "more", "second")
+    assert [row.run_id for row in followed.read()][-1] == "right"
+    assert "wrong" not in by_id(followed.read())
 
 
 def test_a_look_reads_only_what_may_have_changed(store: Store) -> None:

@@ -57,11 +57,15 @@ class Reader(Database):
         found = self._read(rows_query(self.version, which), *values)
         return self._sound("run", found, self._row)
 
-    def unfinished(self) -> dict[int, Status]:
-        """Status of each run that has not ended, by its number in the order of planning."""
-        return dict(
-            self._read("SELECT rowid, status FROM runs WHERE status IN ('todo', 'running')")
+    def unfinished(self) -> dict[int, tuple[Any, Status]]:
+        """Id and status of each run that has not ended, by its number in the order of planning.
+
+        The number of a run that was taken back may be given to another one.
+        """
+        found = self._read(
+            "SELECT rowid, run_id, status FROM runs WHERE status IN ('todo', 'running')"
         )
+        return {number: (run, status) for number, run, status in found}
 
     def curve(self, run_id: str) -> list[Evaluation]:
         names = columns(POINT_COLUMNS, self.version)
