@@ -157,7 +157,7 @@ class UntouchedStore:
         return []
 
     def unfinished(self):
-        return {1: "todo", 2: "todo", 3: "todo"}
+        return {number: (f"run {number}", "todo") for number in (1, 2, 3)}
 
     def todo(self):
         return []
