@@ -95,8 +95,13 @@ def changed_text(cause):
 
 
 def size_of(cause):
+    return "({}, {})".format(*place_of(cause))
+
+
+def place_of(cause):
+    """Length and pairs."""
     task = cause.before.rows[0].spec["task"]
-    return f"({task.get('length', NONE)}, {task.get('pairs', NONE)})"
+    return task.get("length", NONE), task.get("pairs", NONE)
 
 
 def shape_of(cause):

@@ -16,6 +16,7 @@ from cause_text import (
     gain_text,
     id_of,
     other_levels,
+    place_of,
     shape_of,
     size_of,
     unsettled_text,
@@ -212,7 +213,7 @@ def glance(causes):
         return ""
     [((recipe, shape), _)] = count.most_common(1)
     own = [cause for cause in whole if (cause.recipe, shape_of(cause)) == (recipe, shape)]
-    columns = sorted({column_of(cause) for cause in own})
+    columns = list(dict.fromkeys(map(column_of, sorted(own, key=column_order))))
     first = own[0].gains[0].tau
     before = {column_of(cause): cause for cause in own}
     lines = [(f"W({first:g}) under `{recipe}`", *(base_text(before[column]) for column in columns))]
@@ -220,7 +221,7 @@ def glance(causes):
         gains = {column_of(cause): cause.gains[0] for cause in own if cause.text == change}
         lines.append((change, *(short_text(gains.get(column)) for column in columns)))
     width, depth = shape
-    head = ("change", *(f"{mixer_title(mixer)} {size_text(size)}" for mixer, size in columns))
+    head = ("change", *columns)
     return (
         f"\nDecades of W({first:g}) gained or lost by one change from `{recipe}`, width {width},"
         f" {count_text(depth, 'layer')}; **bold**: beyond seeds; {NONE}: not known yet.\n\n"
@@ -229,12 +230,11 @@ def glance(causes):
 
 
 def column_of(cause):
-    task = cause.before.rows[0].spec["task"]
-    return cause.mixer, (task.get("length", 0), task.get("pairs", 0))
+    return f"{mixer_title(cause.mixer)} {size_of(cause)}"
 
 
-def size_text(size):
-    return f"({size[0]}, {size[1]})"
+def column_order(cause):
+    return cause.mixer, place_of(cause)
 
 
 def base_text(cause):

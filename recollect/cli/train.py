@@ -182,7 +182,7 @@ def _say_others(out: Path, given: set[str]) -> None:
         return
     with Store.open(out, read_only=True) as store:
         asked = asked_for(store, store.rows())
-    others = (asked.in_full | asked.searched) - given
+    others = asked.runs - given
     if others:
         most = "at most " * bool(others & asked.searched)
         runs = count_text(len(others), "run")

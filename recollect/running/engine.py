@@ -141,11 +141,11 @@ def train(
             listen(Remark(team.reason))
         processes = len(team.shares)
         asked = order.asked_for(store, rows)
-        others = _others(sweeps, asked)
+        given = {run.run_id for run in runs}
+        others = asked.runs - given if sweeps else frozenset()
         if others:
             listen(OthersFollow(len(others), bool(others & asked.searched)))
-        likely = asked.likely if searched else {}
-        listen(TrainingStarted(tuple(rows), processes, step_s, likely))
+        listen(TrainingStarted(tuple(rows), processes, step_s, asked.likely))
         first = [(sweep.name, frozenset(run.run_id for run in sweep.runs)) for sweep in sweeps]
         in_stages = budget is not None or bool(searched) or bool(others)
         wanted = FULL if target.type == "cuda" else 1
@@ -177,12 +177,6 @@ def train(
         return outcome
 
 
-def _others(sweeps: Sequence[Sweep], asked: order.AskedFor) -> frozenset[str]:
-    """The runs to train that are not of these sweeps, if there are any sweeps."""
-    own = {run.run_id for sweep in sweeps for run in sweep.runs}
-    return (asked.in_full | asked.searched) - own if sweeps else frozenset()
-
-
 def _policy(keep: str | None, snapshots: int | None) -> KeepPolicy | None:
     if keep is snapshots is None:
         return None
@@ -205,8 +199,8 @@ def _remember_search(store: Store, sweeps: Sequence[Sweep], search: str | None) 
         again = {sweep.name for sweep in store.sweeps()}
         order.remember_search(store, again, search)
     else:
-        asked = order.asked_for(store, store.rows())
-        again = set() if asked.in_full or asked.searched else ended
+        is_open = bool(ended) and bool(order.asked_for(store, store.rows()).runs)
+        again = set() if is_open else ended
         order.remember_search(store, again, None)
     if ended & again:
         store.set_meta(SEARCH_ENDED, json.dumps(sorted(ended - again)))

@@ -80,7 +80,7 @@ def _show_progress(store: "Store") -> None:
     if len(cells) > MOST_CELLS:
         say(f"the first {MOST_CELLS} of {len(cells)} cells; `recollect report` has all of them")
     open_ = {row.status for row in rows if not row.is_finished}
-    if open_ == {"todo"} and not (asked.in_full or asked.searched):
+    if open_ == {"todo"} and not asked.runs:
         again = command_text("resume", store.path.parent)  # which names plug-ins, if it needs some
         say(f"train the rest, if it is wanted, with `{again}`")
 

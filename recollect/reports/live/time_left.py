@@ -38,7 +38,7 @@ class TimeLeft:
                 waiting[self._cell_of[row.run_id]].append(row)
         if not waiting:
             return ""
-        wanted = asked.in_full | asked.searched
+        wanted = asked.runs
         needed = {
             number: own
             for number, own in waiting.items()

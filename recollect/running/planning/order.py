@@ -140,6 +140,10 @@ class AskedFor:
     # By cell id: how many todo runs of a cell that is searched should be trained.
     likely: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def runs(self) -> frozenset[str]:
+        return self.in_full | self.searched
+
 
 def asked_for(store: Store, rows: Sequence[RunRow], only: str | None = None) -> AskedFor:
     """Return the todo runs that are or may be needed; no search needs the others. `only`: the name

@@ -164,15 +164,16 @@ class Reader(Database):
         return self._sound("note", found, _note)
 
     def meta(self, key: str) -> str | None:
-        found = self._read("SELECT key, value FROM meta WHERE key = ?", key)
-        values = self._sound("setting", found, lambda row: text("value", row[1]))
-        return values[0] if values else None
+        return self._setting(key, text)
 
     def names(self, key: str) -> list[str]:
         """A list of names that is stored under this key; empty if there is none."""
+        return self._setting(key, name_list) or []
+
+    def _setting(self, key: str, decode: Callable[[str, Any], T]) -> T | None:
         found = self._read("SELECT key, value FROM meta WHERE key = ?", key)
-        lists = self._sound("setting", found, lambda row: name_list("value", row[1]))
-        return lists[0] if lists else []
+        values = self._sound("setting", found, lambda row: decode("value", row[1]))
+        return values[0] if values else None
 
     def check(self) -> list[str]:
         """Problems of the file, one line each; empty if there are none."""
